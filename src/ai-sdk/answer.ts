@@ -51,16 +51,22 @@ export function failedCall(asked: Asked, request: ModelRequest): FailedCall {
 /** Converts anything thrown into the error for the caller. */
 export function failureOf(thrown: unknown, call: FailedCall): unknown {
   if (thrown instanceof DramatisError) return thrown
-  if (thrown instanceof UnfitContentError) return notTaken(call, thrown)
-  if (thrown instanceof StreamedError) return streamed(thrown.said, call)
+  if (thrown instanceof UnfitContentError) {
+    const failure = { reason: 'rejected', code: 'part_not_taken', retryable: false } as const
+    return modelError(call.asked, thrown.what, thrown.advice, failure)
+  }
+  if (thrown instanceof StreamedError) {
+    const { said } = thrown
+    return said instanceof Error ? failureOf(said, call) : saidInPlace(said, call)
+  }
   if (isUnreadable(thrown)) return unreadable(call)
-  const name = nameOf(thrown)
+  const name = thrown instanceof Error ? thrown.name : undefined
   if (name === 'AI_InvalidResponseDataError' && /ended without/i.test((thrown as Error).message)) return brokenOff(call)
   if (name === 'AI_APICallError') return refusedCall(Object(thrown), call)
   if (name === 'AI_LoadAPIKeyError' || name === 'AI_LoadSettingError')
     return fail(call, `has no key or setting${words(thrown, call)}`, 'Give it to its AI SDK provider.', 'auth')
   if (name === 'AI_UnsupportedFunctionalityError')
-    return rejected(call, `does not support what it was asked for${words(thrown, call)}`, 'Ask without it.')
+    return fail(call, `does not support what it was asked for${words(thrown, call)}`, 'Ask without it.', 'rejected')
   if (name === 'AI_NoSuchModelError') return fail(call, 'does not exist', 'Check the name of the model.', 'not_found')
   if (name !== undefined && /^AI_(Invalid|TypeValidation|NoContent|EmptyResponse|NoOutput)/.test(name))
     return wrongAnswer(call, `cannot be used: its AI SDK provider reports ${name}`)
@@ -90,13 +96,6 @@ const brokenOff = ({ asked }: Pick<FailedCall, 'asked'>): ModelError =>
 
 const fail = ({ asked }: FailedCall, what: string, advice: string, reason: ModelFailureReason) =>
   modelError(asked, what, advice, { reason, retryable: false })
-
-const rejected = (call: FailedCall, what: string, advice: string) => fail(call, what, advice, 'rejected')
-
-const notTaken = ({ asked }: FailedCall, { what, advice }: UnfitContentError) =>
-  modelError(asked, what, advice, { reason: 'rejected', code: 'part_not_taken', retryable: false })
-
-const nameOf = (thrown: unknown): string | undefined => (thrown instanceof Error ? thrown.name : undefined)
 
 /** Checks for an answer that is no JSON. Its text can be in the message of the error, so that is not passed on. */
 const isUnreadable = (thrown: unknown) =>
@@ -133,10 +132,6 @@ export function headersOf(given: unknown): Headers {
   return headers
 }
 
-function streamed(said: unknown, call: FailedCall): unknown {
-  return said instanceof Error ? failureOf(said, call) : saidInPlace(said, call)
-}
-
 /** Parts of a stream that say nothing which an answer needs. */
 const SILENT = new Set(['tool-input-end', 'response-metadata', 'ping', 'raw'])
 
@@ -169,15 +164,11 @@ export class SdkAnswer {
     for (const [at, part] of content.entries())
       if (!isReplaced || Object(part).type !== 'text') yield* this.#part(part, `${at}`)
     if (isReplaced) yield* this.#part({ type: 'text', text: json }, 'json')
-    yield* this.#take({ type: 'finish', finishReason, usage })
+    yield* this.take({ type: 'finish', finishReason, usage })
   }
 
   /** Yields the pieces that a part of a stream adds. */
-  take(part: unknown): Generator<ModelPiece> {
-    return this.#take(part)
-  }
-
-  *#take(given: unknown): Generator<ModelPiece> {
+  *take(given: unknown): Generator<ModelPiece> {
     if (!isObject(given)) throw this.#wrong('answered with something else than a part')
     const part = given as Fields
     switch (part.type) {

@@ -12,7 +12,7 @@ import { ConfigurationError, describe, shown, ToolFailedError } from '../shared/
 import { anyAborted } from '../shared/on-abort.ts'
 import { visible } from '../shared/text.ts'
 import { type Sdk, sdk } from './sdk.ts'
-import { checkParts, type McpServer, nameOf } from './server-address.ts'
+import { checkServer, type McpServer, nameOf } from './server-address.ts'
 import { beginSession, NO_LIMIT, type Session, Sessions } from './session.ts'
 import { answeredBy } from './transports.ts'
 
@@ -50,23 +50,15 @@ class Unusable extends Error {}
 class Endpoint {
   readonly #kit: Sdk
   readonly #server: McpServer
-  readonly #address: string
-  readonly #timeoutMs: number
-  readonly #logger: Logger | undefined
+  readonly #options: ConnectOptions
   readonly #ended = new AbortController()
-  #name: string
+  name: string
 
-  constructor(kit: Sdk, server: McpServer, address: string, timeoutMs: number, logger: Logger | undefined) {
+  constructor(kit: Sdk, server: McpServer, options: ConnectOptions) {
     this.#kit = kit
     this.#server = server
-    this.#address = address
-    this.#timeoutMs = timeoutMs
-    this.#logger = logger
-    this.#name = address
-  }
-
-  get name(): string {
-    return this.#name
+    this.#options = options
+    this.name = nameOf(server)
   }
 
   /** Is aborted when the connection is over, with what ended it. */
@@ -80,7 +72,7 @@ class Endpoint {
 
   /** Begins a session. It adds to the name how the server calls itself: several may be started by one command. */
   async begin(signal: AbortSignal): Promise<Session> {
-    const logger = this.#logger
+    const { logger } = this.#options
     const session = await beginSession(
       {
         kit: this.#kit,
@@ -100,25 +92,26 @@ class Endpoint {
       signal,
     )
     const own = session.client.getServerVersion()?.name
-    if (own) this.#name = `${this.#address} ("${visible(own.slice(0, LONGEST_OWN_NAME))}")`
+    if (own) this.name = `${nameOf(this.#server)} ("${visible(own.slice(0, LONGEST_OWN_NAME))}")`
     return session
   }
 
   /** Does something with the server. Rejects with words when it fails, and when the time is up. */
   async inTime<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const { timeoutMs } = this.#options
     const late = new AbortController()
     const end = (turns: number) => {
       if (turns === 0) late.abort(new Error('The time is up.'))
       else systemClock.defer(() => end(turns - 1))
     }
-    const timer = systemClock.timer(this.#timeoutMs, () => end(TURNS_OF_AN_ANSWER))
+    const timer = systemClock.timer(timeoutMs, () => end(TURNS_OF_AN_ANSWER))
     const enough = anyAborted([late.signal, this.ended])
     setMaxListeners(0, enough.signal) // the package listens once more for each page of the list
     try {
       return await work(enough.signal)
     } catch (error) {
       const why = late.signal.aborted
-        ? `it did not say which tools it has within ${this.#timeoutMs} ms (connectTimeoutMs)`
+        ? `it did not say which tools it has within ${timeoutMs} ms (connectTimeoutMs)`
         : this.wordsOf(this.ended.aborted ? this.ended.reason : error)
       throw new Unusable(why, { cause: error })
     } finally {
@@ -277,14 +270,11 @@ const KEY_FIELD = 'dramatis/idempotencyKey'
 const GONE = 'the server is gone'
 
 /** Connects, and asks which tools there are. Rejects with `ConfigurationError`. */
-export async function connect(
-  server: McpServer,
-  { timeoutMs, logger, isWanted = () => true }: ConnectOptions,
-): Promise<Connection> {
-  const address = nameOf(server)
-  checkParts(server)
+export async function connect(server: McpServer, options: ConnectOptions): Promise<Connection> {
+  const { isWanted = () => true } = options
+  checkServer(server)
   const kit = await sdk()
-  const endpoint = new Endpoint(kit, server, address, timeoutMs, logger)
+  const endpoint = new Endpoint(kit, server, options)
   const { ended } = endpoint
   const { first, offer } = await endpoint
     .inTime(async (signal) => {
@@ -309,11 +299,7 @@ export async function connect(
     offer,
     async call(tool, input, { idempotencyKey, signal, progress }) {
       const either = anyAborted([signal, ended])
-      const params = {
-        name: tool,
-        arguments: input as Record<string, unknown>,
-        _meta: { [KEY_FIELD]: idempotencyKey },
-      }
+      const params = { name: tool, arguments: input, _meta: { [KEY_FIELD]: idempotencyKey } }
       const options = {
         signal: either.signal,
         timeout: NO_LIMIT,

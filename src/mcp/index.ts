@@ -1,11 +1,13 @@
 /** `dramatis/mcp`: the tools of an MCP server, for agents. Source: modelcontextprotocol.io. */
 
+import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
+import { toolParts } from '../actors/definition/content.ts'
 import { checkBySchema } from '../actors/definition/schema.ts'
 import { defineTool, type Logger, type Tool } from '../actors/definition/tool.ts'
 import { laterSchema } from '../json-schema/later-schema.ts'
+import type { MessagePart } from '../mailbox/parts.ts'
 import { ConfigurationError, shown, ToolFailedError } from '../shared/errors.ts'
 import { type Connection, connect, type OfferedTool } from './connection.ts'
-import { outputOf } from './output.ts'
 import type { McpServer } from './server-address.ts'
 
 export type { HttpServer, McpServer, StdioServer } from './server-address.ts'
@@ -109,11 +111,9 @@ function isDuration(value: unknown): boolean {
 function checkOptions(options: object): void {
   for (const [path, value] of Object.entries(options)) {
     const [accepted, passes] = OPTIONS[path as keyof McpToolsOptions] ?? [`one of ${Object.keys(OPTIONS).join(', ')}`]
-    if (value !== undefined && !passes?.(value))
-      throw new ConfigurationError(`mcpTools options.${path}: got ${shown(value)}; accepted: ${accepted}.`, {
-        path,
-        accepted,
-      })
+    if (value === undefined || passes?.(value)) continue
+    const message = `mcpTools options.${path}: got ${shown(value)}; accepted: ${accepted}.`
+    throw new ConfigurationError(message, { path, accepted })
   }
 }
 
@@ -132,24 +132,18 @@ function toolsOf(
     throw new ConfigurationError(`mcpTools options.only: ${text}.`, { path: 'only', got: name })
   }
   const [one] = refused
-  if (one && offered.length === 0)
-    throw new ConfigurationError(`mcpTools: no tool of ${server} can be used. The tool "${one[0]}": ${one[1]}.`, {
-      path: one[0],
-    })
+  if (one && offered.length === 0) {
+    const [path, why] = one
+    throw new ConfigurationError(`mcpTools: no tool of ${server} can be used. The tool "${path}": ${why}.`, { path })
+  }
   const tools = offered
     .filter(({ name }) => only?.includes(name) ?? true)
     .map((tool) => toolOf(connection, tool, nameFor(`${prefix}${tool.name}`), { timeoutMs, sequential }))
-  const seen = new Set<string>()
-  for (const { name } of tools) {
-    if (seen.has(name))
-      throw new ConfigurationError(
-        `mcpTools: ${server} has two tools that would be called "${name}". Pick one with options.only.`,
-        {
-          path: 'only',
-          got: name,
-        },
-      )
-    seen.add(name)
+  const names = tools.map(({ name }) => name)
+  const twice = names.find((name, at) => names.indexOf(name) < at)
+  if (twice !== undefined) {
+    const text = `mcpTools: ${server} has two tools that would be called "${twice}". Pick one with options.only.`
+    throw new ConfigurationError(text, { path: 'only', got: twice })
   }
   const tell = (text: string) =>
     logger ? logger.warn({ server }, text) : process.emitWarning(`mcpTools: ${server}: ${text}`)
@@ -183,9 +177,37 @@ function toolOf(
       const result = await connection.call(theirs, given, context)
       const said = outputOf(name, result)
       if (!output || result.structuredContent === undefined) return said
-      return checkBySchema(output, said, (issues) => missedOutput(name, issues))
+      return checkBySchema(output, said, (issues) => {
+        const text = `Tool "${name}" failed: what it said misses its output schema: ${issues}`
+        return new ToolFailedError(text, { tool: name, issues })
+      })
     },
   })
+}
+
+type Part = CallToolResult['content'][number]
+
+/**
+ * Structured content, else text, else images and sounds as parts for the model, else the content as it is. Throws
+ * `ToolFailedError` for a result that is an error.
+ */
+function outputOf(tool: string, { content, structuredContent, isError }: CallToolResult): unknown {
+  const texts = content.flatMap((part) => (part.type === 'text' ? part.text : []))
+  if (isError) {
+    const text = texts.join('\n') || 'it said nothing of why'
+    throw new ToolFailedError(`Tool "${tool}" failed: ${text}`, { tool })
+  }
+  if (structuredContent !== undefined) return structuredContent
+  if (texts.length === content.length) return texts.join('\n')
+  const parts = content.flatMap((part) => partOf(part) ?? [])
+  return parts.length < content.length ? content : toolParts(parts)
+}
+
+/** Returns the part of a message that it is; undefined for a link or a resource. */
+function partOf(part: Part): MessagePart | undefined {
+  if (part.type === 'text') return { type: 'text', text: part.text }
+  if (part.type !== 'image' && part.type !== 'audio') return undefined
+  return { type: part.type, data: part.data, mediaType: part.mimeType }
 }
 
 /** Keywords that are left out were told of when the connection began. */
@@ -195,9 +217,6 @@ const toldBefore = (): void => {}
 const unreadable = (error: unknown) => [
   { path: [], message: `its schema cannot be used: ${error instanceof Error ? error.message : String(error)}` },
 ]
-
-const missedOutput = (tool: string, issues: string): ToolFailedError =>
-  new ToolFailedError(`Tool "${tool}" failed: what it said misses its output schema: ${issues}`, { tool, issues })
 
 function nameFor(name: string): string {
   const plain = name.replaceAll(/[^A-Za-z0-9_-]/g, '_')

@@ -22,17 +22,15 @@ export interface HttpServer {
  */
 export type McpServer = StdioServer | HttpServer
 
-/** Returns the server in words, without what may be a secret. Throws `ConfigurationError` for what is no server. */
+/** Returns the server in words, without what may be a secret. Throws `ConfigurationError` for what is none. */
 export function nameOf(server: unknown): string {
   const { command, url }: { command?: unknown; url?: unknown } = Object(server)
   if (typeof command === 'string' && command !== '' && url === undefined) return `the MCP server "${command}"`
   const at = String(url)
   if (command === undefined && URL.canParse(at) && /^https?:$/.test(new URL(at).protocol)) {
     const { origin, pathname, username, password } = new URL(at)
-    if (username + password !== '')
-      throw new ConfigurationError('mcpTools: the URL has a name or a password in it; send them in headers.', {
-        path: 'url',
-      })
+    const withName = 'mcpTools: the URL has a name or a password in it; send them in headers.'
+    if (username + password !== '') throw new ConfigurationError(withName, { path: 'url' })
     return `the MCP server at ${origin}${pathname}`
   }
   throw new ConfigurationError(
@@ -41,8 +39,9 @@ export function nameOf(server: unknown): string {
   )
 }
 
-/** Throws `ConfigurationError` for arguments and variables that a program cannot be given. */
-export function checkParts(server: object): void {
+/** Throws `ConfigurationError` for what is no server, and for arguments and variables that a program cannot be given. */
+export function checkServer(server: object): void {
+  nameOf(server)
   const { args, env }: { args?: unknown; env?: unknown } = server
   if (args !== undefined && !(Array.isArray(args) && args.every(isText)))
     throw new ConfigurationError(`mcpTools: args: got ${shown(args)}; accepted: a list of texts.`, { path: 'args' })

@@ -2,12 +2,8 @@
 import { createContext, Script } from 'node:vm'
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
-import type { Refuse } from '../shared/answers.ts'
-import { systemClock } from '../shared/clock.ts'
 import { unlessAborted } from '../shared/on-abort.ts'
-import type { Sdk } from './sdk.ts'
-import type { McpServer } from './server-address.ts'
-import { httpTransport, StdioTransport } from './transports.ts'
+import { httpTransport, isOverIn, type Line, type SessionParts, StdioTransport } from './transports.ts'
 
 const script = new Script('work()', { filename: 'in-time.js' })
 
@@ -31,17 +27,6 @@ export interface Session {
   isLost(error: unknown): boolean
   /** Tells the server that the session is over, and ends a server that was started here. Twice is fine. */
   close(): Promise<void>
-}
-
-export interface SessionParts {
-  kit: Sdk
-  server: McpServer
-  /** Makes the error for what is over a bound. */
-  refuse: Refuse
-  /** Takes errors that belong to no call. */
-  failed(error: Error): void
-  /** Takes what the server prints on stderr; undefined: nobody does. */
-  printed: ((text: Buffer) => void) | undefined
 }
 
 /** The caller of a tool has its own time limit, which ends the wait by its signal. */
@@ -71,27 +56,19 @@ export async function beginSession(parts: SessionParts, signal: AbortSignal): Pr
 
 /** A server that keeps sessions is told that this one is over; one that does not answer is not waited for. */
 async function hangUp(client: Client, line: Line): Promise<void> {
-  const enough = new AbortController()
-  const left = line.leave?.().catch(() => {}) // it is gone, or knows no sessions
-  await Promise.race([left, systemClock.sleep(LEAVE_MS, enough.signal).catch(() => {})])
-  enough.abort()
+  if (line.leave)
+    await isOverIn(
+      LEAVE_MS,
+      line.leave().catch(() => {}), // it is gone, or knows no sessions
+    )
   await client.close()
   await line.ended?.()
 }
 
-/** Transport of a session: it carries messages, and says what to do before it is closed and what to wait for then. */
-interface Line {
-  transport: Transport
-  /** Ends it at once. */
-  end: Refuse
-  isLost?: (error: unknown) => boolean
-  leave?: () => Promise<void>
-  ended?: () => Promise<void>
-}
-
-function lineTo({ kit, server, refuse, printed }: SessionParts): Line {
+function lineTo(parts: SessionParts): Line {
+  const { kit, server, refuse } = parts
   if ('url' in server) return httpTransport(kit, server, refuse)
-  const transport = new StdioTransport(server, { kit, refuse, printed })
+  const transport = new StdioTransport(server, parts)
   return { transport, end: (what) => transport.end(what), ended: () => transport.close() }
 }
 

@@ -1,4 +1,4 @@
-/** Answers to what a server asks, which it has not read yet. Calls are not counted: who makes them has bounds. */
+/** Transports of messages to and from an MCP server, over streamable HTTP and over stdio, with bounds. */
 
 import type { ChildProcessByStdio } from 'node:child_process'
 import { STATUS_CODES } from 'node:http'
@@ -21,8 +21,9 @@ import { visible } from '../shared/text.ts'
 import { nextTurn } from '../shared/timers.ts'
 import { valuesIn } from '../shared/values.ts'
 import type { Sdk } from './sdk.ts'
-import type { HttpServer, StdioServer } from './server-address.ts'
+import type { HttpServer, McpServer, StdioServer } from './server-address.ts'
 
+/** Answers to what a server asks, which it has not read yet. Calls are not counted: who makes them has bounds. */
 const MOST_UNREAD = 1_000
 const notRead = `does not read the ${MOST_UNREAD} answers sent to it`
 const isAnswer = (message: JSONRPCMessage): boolean => !('method' in message)
@@ -33,16 +34,31 @@ const LIMITS = { ...ANSWER_LIMITS, values: MOST_TOOL_VALUES }
 const LIFELONG = { ...LIMITS, stream: POSITIVE_INFINITY, empty: POSITIVE_INFINITY, events: POSITIVE_INFINITY }
 const LONGEST_WORDS = 300
 
-interface HttpLine {
-  transport: StreamableHTTPClientTransport
+/** Transport of a session: it carries messages, and says what to do before it is closed and what to wait for then. */
+export interface Line {
+  transport: Transport
+  /** Ends it at once. */
   end: Refuse
-  isLost(error: unknown): boolean
-  leave(): Promise<void>
+  isLost?(error: unknown): boolean
+  leave?(): Promise<void>
+  ended?(): Promise<void>
+}
+
+/** Resolves to true if that is over within `ms`. */
+export async function isOverIn(ms: number, done: Promise<unknown>): Promise<boolean> {
+  const enough = new AbortController()
+  const late = systemClock.sleep(ms, enough.signal).then(
+    () => false,
+    () => true,
+  )
+  const isOver = await Promise.race([done.then(() => true), late])
+  enough.abort()
+  return isOver
 }
 
 type HttpKit = Pick<Sdk, 'StreamableHTTPClientTransport' | 'StreamableHTTPError'>
 
-export function httpTransport(kit: HttpKit, { url, headers = {} }: HttpServer, refuse: Refuse): HttpLine {
+export function httpTransport(kit: HttpKit, { url, headers = {} }: HttpServer, refuse: Refuse): Line {
   const transport: StreamableHTTPClientTransport = new kit.StreamableHTTPClientTransport(new URL(url), {
     requestInit: { headers },
     fetch: async (input, init) => {
@@ -104,9 +120,9 @@ function wordsIn(body: string): string {
   return line.startsWith('<') ? '' : line
 }
 
-/** Cuts what comes in chunks into lines, in time linear in its bytes however small the chunks are. */
 const LF = 0x0a
 
+/** Cuts what comes in chunks into lines, in time linear in its bytes however small the chunks are. */
 export class Lines {
   #parts: Uint8Array[] = []
   #pending = 0
@@ -141,8 +157,7 @@ export class Lines {
 
   #line(): Buffer {
     const line = Buffer.concat(this.#parts)
-    this.#parts = []
-    this.#pending = 0
+    this.drop()
     return line
   }
 }
@@ -163,10 +178,13 @@ const LEAVE_MS = 2_000
 
 type Child = ChildProcessByStdio<Writable, Readable, Readable | null>
 
-export interface StdioParts {
-  kit: Pick<Sdk, 'spawn' | 'deserializeMessage' | 'serializeMessage'>
+export interface SessionParts {
+  kit: Sdk
+  server: McpServer
   /** Makes the error for what is over a bound. */
   refuse: Refuse
+  /** Takes errors that belong to no call. */
+  failed(error: Error): void
   /** Takes what the server prints on stderr; undefined: nobody does. */
   printed: ((text: Buffer) => void) | undefined
 }
@@ -176,7 +194,7 @@ export class StdioTransport implements Transport {
   onerror?: (error: Error) => void
   onmessage?: NonNullable<Transport['onmessage']>
   readonly #server: StdioServer
-  readonly #parts: StdioParts
+  readonly #parts: SessionParts
   #child: Child | undefined
   #exit: Promise<void> = Promise.resolve()
   #isOver = false
@@ -184,7 +202,7 @@ export class StdioTransport implements Transport {
   #noise = 0
   readonly #lines = new Lines()
 
-  constructor(server: StdioServer, parts: StdioParts) {
+  constructor(server: StdioServer, parts: SessionParts) {
     this.#server = server
     this.#parts = parts
   }
@@ -233,8 +251,8 @@ export class StdioTransport implements Transport {
     const child = this.#child
     if (!child) return
     child.stdin.end()
-    if (!(await this.#exits())) child.kill('SIGTERM')
-    if (!(await this.#exits())) child.kill('SIGKILL')
+    if (!(await isOverIn(LEAVE_MS, this.#exit))) child.kill('SIGTERM')
+    if (!(await isOverIn(LEAVE_MS, this.#exit))) child.kill('SIGKILL')
     await this.#exit
     this.#over()
   }
@@ -255,17 +273,6 @@ export class StdioTransport implements Transport {
     this.#child?.stdout.destroy()
     this.#child?.stderr?.destroy()
     this.onclose?.()
-  }
-
-  async #exits(): Promise<boolean> {
-    const enough = new AbortController()
-    const late = systemClock.sleep(LEAVE_MS, enough.signal).then(
-      () => false,
-      () => true,
-    )
-    const isGone = await Promise.race([this.#exit.then(() => true), late])
-    enough.abort()
-    return isGone
   }
 
   async #read(stdout: Readable): Promise<void> {
