@@ -1,21 +1,7 @@
 /**
  * A map of the rooms, then the public names.
  *
- *   errors, clock   one class per failure; time and randomness as an interface
- *   model-failure   why a model gave no answer
- *   thrown          anything that was thrown, in words and as data
- *   on-abort        who waits under a signal
- *   nearest         the name that a mistyped one was meant to be
- *   own             a field of a plain object by a name that came from elsewhere
- *   sentences       text as sentences that can be compared
- *   slots           a number of places, and who waits for one
- *   timers          timers of Node, also while a test mocks them
- *   thread-flags    what a thread is told of how the process was started
- *   visible         a stranger's text, shown to a person who decides by it
- *   bounded-answer  what an HTTP server sends, with bounds; sse-frames cuts its stream into events, json-values counts
- *   what it says
- *   own-files       where the files of this package are, also for a bundle
- *   calling-file    the file of a user's code that calls
+ *   shared/         errors, one class per failure; time and randomness as an interface; checks of options; texts
  *   mailbox/        messages and how they cross threads
  *   blackboard/     shared knowledge: entries, versions, patterns
  *   actors/         what defines an agent, and all that runs inside its thread

@@ -303,12 +303,7 @@ export async function rehearseRun<T = undefined>(
 }
 
 function checkedOldRun<T>(plan: OldRunPlan<T>): OldRunPlan<T> {
-  if (typeof plan !== 'object' || plan === null)
-    throw new ConfigurationError(`plan: ${shown(plan)}; accepted: { log, runId }.`, { path: 'plan', got: plan })
-  const known = ['log', 'runId', 'answer', 'output', 'modules']
-  const unknown = Object.keys(plan).find((key) => !known.includes(key))
-  if (unknown !== undefined)
-    throw new ConfigurationError(`plan: there is no "${unknown}"; there are ${known.join(', ')}.`, { path: unknown })
+  checkFields(plan, '{ log, runId }', ['log', 'runId', 'answer', 'output', 'modules'])
   for (const path of ['log', 'runId'] as const)
     if (typeof plan[path] !== 'string' || plan[path] === '')
       throw new ConfigurationError(`${path}: ${shown(plan[path])}; accepted: a text that is not empty.`, { path })
@@ -317,13 +312,17 @@ function checkedOldRun<T>(plan: OldRunPlan<T>): OldRunPlan<T> {
   return plan
 }
 
-function checked(plan: RehearsalPlan): RehearsalPlan {
+function checkFields(plan: unknown, accepted: string, known: readonly string[]): void {
   if (typeof plan !== 'object' || plan === null)
-    throw new ConfigurationError(`plan: ${shown(plan)}; accepted: { query, seeds }.`, { path: 'plan', got: plan })
-  const known = ['query', 'seeds', 'faults', 'check', 'modules', 'record', 'realModels', 'realTools']
+    throw new ConfigurationError(`plan: ${shown(plan)}; accepted: ${accepted}.`, { path: 'plan', got: plan })
   const unknown = Object.keys(plan).find((key) => !known.includes(key))
   if (unknown !== undefined)
     throw new ConfigurationError(`plan: there is no "${unknown}"; there are ${known.join(', ')}.`, { path: unknown })
+}
+
+function checked(plan: RehearsalPlan): RehearsalPlan {
+  const known = ['query', 'seeds', 'faults', 'check', 'modules', 'record', 'realModels', 'realTools']
+  checkFields(plan, '{ query, seeds }', known)
   checkQuery(plan.query)
   if (plan.check !== undefined && typeof plan.check !== 'function')
     throw new ConfigurationError(`check: ${shown(plan.check)}; accepted: a function of the outcome.`, { path: 'check' })

@@ -10,23 +10,8 @@ import { namesOfModule, othersInWords } from '../runtime/settings/module-file.ts
 import { ownFile } from '../shared/environment.ts'
 import { ConfigurationError } from '../shared/errors.ts'
 
-/** Modules that a source names by `new URL('./critic.ts', import.meta.url)`: agents, tools and protocols among them. */
-
+/** A module that a source names by `new URL('./critic.ts', import.meta.url)`: an agent, a tool, a protocol. */
 const MODULE_URL = /\bnew\s+URL\(\s*(['"`])(\.{1,2}\/[^'"`\n$]+\.[cm]?[jt]sx?)\1\s*,\s*import\.meta\.url\s*,?\s*\)/g
-
-export interface ModuleUrl {
-  /** Path relative to the source. */
-  readonly path: string
-  /** The whole expression. */
-  readonly text: string
-  /** Place of the expression in the source. */
-  readonly start: number
-}
-
-/** Returns the expressions in their order. */
-function moduleUrlsIn(source: string): ModuleUrl[] {
-  return Array.from(source.matchAll(MODULE_URL), ({ 0: text, 2: path, index }) => ({ path: path!, text, start: index }))
-}
 
 const COPIED = [
   'actors/thread/thread-boot.cjs',
@@ -68,8 +53,6 @@ const EMITTED = 'dramatis-emitted'
 const PACKAGE = 'dramatis-package'
 const SOURCE = /\.[cm]?[jt]sx?$/
 
-type OfHost = Pick<Bundling, 'files' | 'sources'>
-
 export class Bundling {
   /** Files that are written when the build is over, by their absolute paths. */
   readonly files: Map<string, Uint8Array>
@@ -81,7 +64,7 @@ export class Bundling {
   readonly #trail: readonly string[]
   readonly #isExternal: boolean
 
-  constructor(build: PluginBuild, self: Plugin, of?: OfHost, trail: readonly string[] = []) {
+  constructor(build: PluginBuild, self: Plugin, of?: Bundling, trail: readonly string[] = []) {
     const { external = [], packages } = build.initialOptions
     this.#build = build
     this.#self = self
@@ -155,13 +138,11 @@ export class Bundling {
   }
 
   #source(path: string, code: string): OnLoadResult | undefined {
-    const urls = moduleUrlsIn(code)
-    if (urls.length === 0) return undefined
     const warnings: NonNullable<OnLoadResult['warnings']> = []
     const imports: string[] = []
     let contents = ''
     let end = 0
-    for (const { path: named, text, start } of urls) {
+    for (const { 0: text, 2: named = '', index: start } of code.matchAll(MODULE_URL)) {
       const target = resolve(dirname(path), named)
       const source = namesOfModule(target).find((name) => existsSync(name))
       if (source === undefined) {
@@ -176,6 +157,7 @@ export class Bundling {
       contents += code.slice(end, start) + this.#urlOf(name)
       end = start + text.length
     }
+    if (imports.length + warnings.length === 0) return undefined
     // Imports are hoisted, and at the end they move no line.
     contents += `${code.slice(end)}\n${imports.join('')}`
     return { contents, loader: 'default', resolveDir: dirname(path), warnings }
@@ -284,13 +266,10 @@ const kept = (options: BuildOptions): BuildOptions => ({
 
 /** @throws ConfigurationError for what could not run. */
 function assertFits({ bundle, platform, format, publicPath, outdir, outfile }: BuildOptions): void {
-  const wrong = (option: string, got: unknown, accepted: string): ConfigurationError =>
-    new ConfigurationError(
-      `dramatis/esbuild: ${option}: got ${JSON.stringify(got) ?? 'nothing'}; accepted: ${accepted}.`,
-      {
-        path: option,
-      },
-    )
+  const wrong = (path: string, got: unknown, accepted: string): ConfigurationError => {
+    const message = `dramatis/esbuild: ${path}: got ${JSON.stringify(got) ?? 'nothing'}; accepted: ${accepted}.`
+    return new ConfigurationError(message, { path })
+  }
   if (bundle !== true) throw wrong('bundle', bundle, 'true')
   if (platform !== 'node') throw wrong('platform', platform, '"node"')
   if (format !== 'esm' && format !== 'cjs') throw wrong('format', format, '"esm", "cjs"')

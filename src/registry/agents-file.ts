@@ -102,8 +102,8 @@ class AgentsFile implements AgentRegistry {
     const { team, located } = this.#parsed(this.#text)
     this.team = team
     this.located = located
-    this.loaded = this.team.agents
-    this.#roles = this.loaded
+    this.loaded = team.agents
+    this.#roles = team.agents
   }
 
   read(): readonly AgentRole[] {
@@ -147,11 +147,8 @@ class AgentsFile implements AgentRegistry {
   #with(type: AgentType, maker: string | null): { text: string; role: AgentRole } {
     const before = this.#home.source.read()
     const roles = this.#parsed(before).team.agents
-    const text = withEntry(
-      before,
-      type,
-      roles.find(({ name }) => name === maker),
-    )
+    const giver = roles.find(({ name }) => name === maker)
+    const text = withEntry(before, type, giver)
     const { agents } = this.#asDefined(text, type.name)
     const role = agents.find(({ name }) => name === type.name)
     const others = agents.filter((other) => other !== role)
@@ -217,13 +214,12 @@ function fileAt(path: string | URL): URL {
   throw refused('path', given, accepted)
 }
 
-const classOf: Check = (value, path) => roleShape(value, path)
-
 function checked(options: LoadOptions): LoadOptions {
+  const role: Check = roleShape
   shape<LoadOptions>({
     agents: (agents, path) => {
       anyObject(agents, path)
-      for (const [name, role] of Object.entries(agents as object)) classOf(role, `${path}.${name}`)
+      for (const [name, given] of Object.entries(agents as object)) role(given, `${path}.${name}`)
     },
     tools: (tools, path) => {
       if (!Array.isArray(tools)) throw refused(path, tools, 'a list of tools')

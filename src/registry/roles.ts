@@ -102,14 +102,11 @@ const ENDINGS = ['.ts', '.mts', '.js', '.mjs']
  */
 export function moduleAt(module: string, path: string, file: URL): string {
   if (!RELATIVE.test(module)) return module
-  const found = new URL(module.replaceAll('\\', '/'), file)
-  for (const name of namesOfModule(found.href)) if (isFile(new URL(name))) return name
-  throw refused(
-    path,
-    module,
-    'a file that is there',
-    `It is looked for beside the file that names it: ${found.pathname}${othersInWords(found.pathname)}`,
-  )
+  const { href, pathname } = new URL(module.replaceAll('\\', '/'), file)
+  const found = namesOfModule(href).find((name) => isFile(new URL(name)))
+  if (found !== undefined) return found
+  const advice = `It is looked for beside the file that names it: ${pathname}${othersInWords(pathname)}`
+  throw refused(path, module, 'a file that is there', advice)
 }
 
 /**
@@ -118,12 +115,8 @@ export function moduleAt(module: string, path: string, file: URL): string {
  */
 function moduleOfClass(name: string, file: URL): string | undefined {
   if (!/^[\p{L}_$][\p{L}\p{N}_$]*$/u.test(name)) return undefined
-  for (const stem of stemsOf(name))
-    for (const ending of ENDINGS) {
-      const found = new URL(`./${stem}${ending}`, file)
-      if (isFile(found)) return found.href
-    }
-  return undefined
+  const places = stemsOf(name).flatMap((stem) => ENDINGS.map((ending) => new URL(`./${stem}${ending}`, file)))
+  return places.find(isFile)?.href
 }
 
 /**
@@ -249,8 +242,13 @@ function roleFrom(
   if (module !== undefined) role.module = moduleAt(module, `${path}.module`, file)
   if (output !== undefined) role.output = outputAt(output, `${path}.output`, file)
   if (tools !== undefined) role.tools = tools.map((tool, i) => toolFrom(tool, `${path}.tools[${i}]`, surroundings))
-  const strategy = strategyFrom(contextStrategy) ?? role.contextStrategy
-  if (strategy) role.contextStrategy = withHistory(strategy, defaults.historyKeep)
+  // documents may give only its name; code that creates the team checks it
+  const named =
+    typeof contextStrategy === 'string' ? ({ strategy: contextStrategy } as ContextStrategy) : contextStrategy
+  const strategy = named ?? role.contextStrategy
+  const { historyKeep } = defaults
+  const isKept = strategy?.strategy === 'hierarchical' && historyKeep !== undefined
+  if (strategy) role.contextStrategy = isKept ? { historyKeep, ...strategy } : strategy
   return role
 }
 
@@ -281,13 +279,4 @@ export function toolFrom(tool: ToolReference, path: string, { file, tools }: Sur
     throw refused(path, tool, 'the name of a tool, or an object with a module')
   text(tool.module, `${path}.module`)
   return { ...tool, module: moduleAt(String(tool.module), `${path}.module`, file) }
-}
-
-/** Returns the context strategy; documents may give only its name. Code that creates the team checks it. */
-function strategyFrom(given: Entry['contextStrategy']): ContextStrategy | undefined {
-  return typeof given === 'string' ? ({ strategy: given } as ContextStrategy) : given
-}
-
-function withHistory(strategy: ContextStrategy, historyKeep: number | undefined): ContextStrategy {
-  return strategy.strategy === 'hierarchical' && historyKeep !== undefined ? { historyKeep, ...strategy } : strategy
 }

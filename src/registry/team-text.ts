@@ -135,7 +135,7 @@ export function teamFrom(text: string, name: string, given: Omit<Surroundings, '
   const surroundings: Surroundings = { ...given, defaults: defaultsBeside(given.file) }
   const { value, places } = readYaml(text, name)
   let agents: string[] = []
-  return locating(places, agentsPath, () => {
+  const read = () => {
     if (value === null)
       throw places.error({ line: 1, column: 1 }, 'the file is empty. Write agents: and below it an entry for each.')
     fileShape(isObject(value) ? withoutCode(value) : value, '')
@@ -156,8 +156,9 @@ export function teamFrom(text: string, name: string, given: Omit<Surroundings, '
     settingsFrom(team, { modules: new Set(agents), skillsInTools: routesBySkills(team) }) // createTeam checks whether an agent needs code
     protocolFrom(team.orchestration, agents)
     refuseCycles(roles)
-    return { team, located: (error) => located(error, places, agentsPath) }
-  })
+    return { team, located: (error: ConfigurationError) => located(error, places, agentsPath) }
+  }
+  return locating(places, read, agentsPath)
 
   /** Converts the path of an option: checks of a team's options say `agents[0]`, but the file has the name. */
   function agentsPath(path: string): string {
@@ -166,14 +167,9 @@ export function teamFrom(text: string, name: string, given: Omit<Surroundings, '
 }
 
 function withoutCode(value: object): object {
+  const advice = 'It is code: give it to createTeam, beside what loadTeam returns.'
   for (const key of ['logger', 'clock', 'registry'])
-    if (Reflect.has(value, key))
-      throw refused(
-        key,
-        Reflect.get(value, key),
-        'nothing',
-        'It is code: give it to createTeam, beside what loadTeam returns.',
-      )
+    if (Reflect.has(value, key)) throw refused(key, Reflect.get(value, key), 'nothing', advice)
   return value
 }
 
@@ -208,15 +204,11 @@ function defaultsBeside(file: URL): AgentDefaults {
     throw new ConfigurationError(message, { file: name })
   }
   const { value, places } = readYaml(new FileSource(config, name).read(), name)
-  return locating(
-    places,
-    (path) => path,
-    () => agentDefaults(value),
-  )
+  return locating(places, () => agentDefaults(value))
 }
 
 /** Calls `read` and returns its result. An error that it throws gets the place of the option. */
-function locating<T>(places: Places, pathOf: (path: string) => string, read: () => T): T {
+function locating<T>(places: Places, read: () => T, pathOf?: (path: string) => string): T {
   try {
     return read()
   } catch (error) {
@@ -224,7 +216,7 @@ function locating<T>(places: Places, pathOf: (path: string) => string, read: () 
   }
 }
 
-function located(error: ConfigurationError, places: Places, pathOf: (path: string) => string): ConfigurationError {
+function located(error: ConfigurationError, places: Places, pathOf = (path: string) => path): ConfigurationError {
   const { path } = error.details
   return places.located(error, typeof path === 'string' ? pathOf(path) : undefined)
 }
