@@ -8,8 +8,8 @@ import { IN_WORDS } from '../actors/model/last-speaker.ts'
 import { oneOf, refused, shape } from '../shared/checks.ts'
 import { DelegationRefusedError, UnknownAgentError } from '../shared/errors.ts'
 import { lastWord, tooFewAnswers } from './asking.ts'
-import { elect, resolveConflict, statementOf } from './conflict.ts'
-import { CONFLICT_RULES, type ConflictRule, conflictsAmong, conflictsAsData, withConflicts } from './conflicts.ts'
+import { type ConflictRule, elect, resolveConflict, statementOf } from './conflict.ts'
+import { CONFLICT_RULES, conflictsAmong, conflictsAsData, withConflicts } from './conflicts.ts'
 import { asData, asText, resultOf } from './positions.ts'
 import { promptsOf, type Speak, speaking } from './prompts.ts'
 import {
@@ -177,7 +177,8 @@ async function whole(
   orchestrator.signal.throwIfAborted()
   const [first, ...others] = outcomes.filter((outcome) => outcome.ok)
   if (!first) throw tooFewAnswers(outcomes, 1, all.length)
-  if (how.by === 'usual' || how.by === 'vote') return resolveConflict(orchestrator, query, [first, ...others], 'vote')
+  if (how.by === 'usual' || how.by === 'vote')
+    return resolveConflict(orchestrator, query, [first, ...others], { rule: 'vote' })
   const conflicts = await conflictsAmong(orchestrator, query, [first, ...others].map(statementOf), finder(how))
   if (how.by !== 'synthesize') return withConflicts(outcomes.map(answerLine).join('\n'), conflicts)
   const content = say('synthesize', { query, results: withConflicts(asText(outcomes), conflicts) })

@@ -5,7 +5,17 @@ import type { AgentMessage } from '../mailbox/message.ts'
 import { isObject } from '../shared/checks.ts'
 import { ConsensusError, ReplyInvalidError } from '../shared/errors.ts'
 import { askFor, type LastWords, lastWord } from './asking.ts'
-import { type Answered, asData, asText, claimOf, isSame, positionFrom, resultOf } from './positions.ts'
+import {
+  type Answered,
+  asData,
+  asText,
+  claimOf,
+  isSame,
+  positionFrom,
+  priorityOf,
+  resultOf,
+  wordsOf,
+} from './positions.ts'
 import { CONFLICT, JUDGE, speaking } from './prompts.ts'
 
 /** Value that agents claim, with the names of these agents. */
@@ -64,12 +74,6 @@ export function claimsByKey(statements: readonly Statement[]): Map<string, Claim
   return byKey
 }
 
-function wholeClaims(statements: readonly Statement[]): Claim[] {
-  const claims: Claim[] = []
-  for (const statement of statements) add(claims, statedIn(statement), statement.agent)
-  return claims
-}
-
 function add(claims: Claim[], value: unknown, agent: string): void {
   const same = claims.find((claim) => isSame(claim.value, value))
   if (!same) claims.push({ value, agents: [agent] })
@@ -77,70 +81,63 @@ function add(claims: Claim[], value: unknown, agent: string): void {
 }
 
 /**
- * Returns the statements of texts that contradict each other, as the judge finds them.
- *
- * @throws {ReplyInvalidError} when the judge's answer twice does not match the schema.
+ * Returns the statements of texts that contradict each other, as the judge finds them. undefined: its answer is not
+ * usable, which is no reason to end without a result.
  */
-async function contradictionsIn(
-  orchestrator: Pick<OrchestratorContext, 'agents' | 'request'>,
+export async function judged(
+  orchestrator: OrchestratorContext,
   judge: string,
   query: string,
   statements: readonly Statement[],
-): Promise<Contradiction[]> {
+): Promise<Contradiction[] | undefined> {
+  const question = 'What do the answers contradict each other about?'
   const answers = statements.map(({ agent, text }) => `## ${agent}\n\n${text}`).join('\n\n')
-  const content = speaking(CONFLICT, undefined)('find', { query, answers })
+  const content = speaking(CONFLICT)('find', { query, answers })
   const { contradictionsAmong } = await import('./forms.ts')
   const schema = contradictionsAmong([...new Set(statements.map(({ agent }) => agent))])
   const outputs = statements.map(({ agent, value, text: content }) => {
     const structuredData = typeof value === 'string' ? null : (value ?? null)
     return { agent, ok: true, content, structuredData, error: null }
   })
-  const { value } = await askFor(orchestrator, judge, content, schema, { structuredData: { outputs } })
-  const found = value.contradictions.map((contradiction) => {
-    const claims: Claim[] = []
-    for (const one of contradiction.statements) add(claims, one.statement, one.agent)
-    return { about: contradiction.about, claims }
-  })
-  return found.filter(({ claims }) => claims.length > 1)
+  try {
+    const { value } = await askFor(orchestrator, judge, content, schema, { structuredData: { outputs } })
+    const found = value.contradictions.map((contradiction) => {
+      const claims: Claim[] = []
+      for (const { statement, agent } of contradiction.statements) add(claims, statement, agent)
+      return { about: contradiction.about, claims }
+    })
+    const contradictions = found.filter(({ claims }) => claims.length > 1)
+    const about = contradictions.map((one) => one.about).join(', ') || 'nothing'
+    orchestrator.decide(question, about, `The judge "${judge}" says so, and makes one answer of theirs.`)
+    return contradictions
+  } catch (error) {
+    if (!(error instanceof ReplyInvalidError)) throw error
+    orchestrator.decide(question, 'not known', error.message)
+    return undefined
+  }
 }
 
 const CITED = /\[([^[\]\s]{1,256})\]/g // a key in brackets, within a text
 
 const TOLERANCE = 1e-9
 
-export class Evidence {
-  readonly #confidence: ReadonlyMap<string, number>
-  readonly #references: ReadonlyMap<string, readonly string[]>
+/** Returns the keys of a claim's evidence, each once, and the summed confidence of their entries. */
+export type Evidence = (claim: Claim) => { keys: string[]; weight: number }
 
-  private constructor(confidence: ReadonlyMap<string, number>, statements: readonly Statement[]) {
-    this.#confidence = confidence
-    this.#references = new Map(statements.map((statement) => [statement.agent, referencesOf(statement)]))
-  }
-
-  /**
-   * Reads the board. A reference counts as much as its entry's confidence. A reference to a key without a valid entry
-   * counts nothing.
-   */
-  static async on({ blackboard }: Pick<OrchestratorContext, 'blackboard'>, statements: readonly Statement[]) {
-    const entries = await blackboard.query()
-    return new Evidence(new Map(entries.map(({ key, confidence }) => [key, confidence])), statements)
-  }
-
-  /** Returns the keys of a claim's evidence: those that its agents refer to, each once. */
-  keysFor({ agents }: Claim): string[] {
-    const keys = agents.flatMap((agent) => this.#references.get(agent) ?? [])
-    return [...new Set(keys)].filter((key) => this.#confidence.has(key))
-  }
-
-  /** Returns the summed confidence of the entries of a claim's evidence. */
-  weightOf(claim: Claim): number {
-    return this.keysFor(claim).reduce((sum, key) => sum + (this.#confidence.get(key) ?? 0), 0)
-  }
-
-  /** Returns the claims with the most evidence. There must be at least one claim. */
-  strongest(claims: readonly Claim[]): Claim[] {
-    const top = Math.max(...claims.map((claim) => this.weightOf(claim)))
-    return claims.filter((claim) => this.weightOf(claim) >= top - TOLERANCE)
+/**
+ * Reads the board for the evidence of claims. A reference counts as much as its entry's confidence. A reference to a
+ * key without a valid entry counts nothing.
+ */
+export async function evidenceOn(
+  { blackboard }: Pick<OrchestratorContext, 'blackboard'>,
+  statements: readonly Statement[],
+): Promise<Evidence> {
+  const confidence = new Map((await blackboard.query()).map((entry) => [entry.key, entry.confidence]))
+  const references = new Map(statements.map((statement) => [statement.agent, referencesOf(statement)]))
+  return ({ agents }) => {
+    const named = new Set(agents.flatMap((agent) => references.get(agent) ?? []))
+    const keys = [...named].filter((key) => confidence.has(key))
+    return { keys, weight: keys.reduce((sum, key) => sum + (confidence.get(key) ?? 0), 0) }
   }
 }
 
@@ -175,56 +172,38 @@ async function byEvidence(
   judge: string | undefined,
 ): Promise<Result> {
   const statements = answers.map(statementOf)
-  const evidence = await Evidence.on(orchestrator, statements)
+  const evidence = await evidenceOn(orchestrator, statements)
   const byKey = claimsByKey(statements)
   if (byKey) return merged(orchestrator, byKey, answers, evidence)
   const found = judge !== undefined && (await judged(orchestrator, judge, query, statements))
   if (found) return joined(orchestrator, judge, query, answers, found, evidence)
-  const { agents } = settle(orchestrator, { about: 'the answer', claims: wholeClaims(statements) }, evidence)
+  const claims: Claim[] = []
+  for (const statement of statements) add(claims, statedIn(statement), statement.agent)
+  const { agents } = settle(orchestrator, { about: 'the answer', claims }, evidence)
   return resultOf(answers.find(({ agent }) => agents.includes(agent)) ?? answers[0])
 }
 
-/**
- * Returns the contradictions that the judge finds. undefined: its answer is not usable, which is no reason to end
- * without a result.
- */
-export async function judged(
-  orchestrator: OrchestratorContext,
-  judge: string,
-  query: string,
-  statements: readonly Statement[],
-): Promise<Contradiction[] | undefined> {
-  const question = 'What do the answers contradict each other about?'
-  try {
-    const found = await contradictionsIn(orchestrator, judge, query, statements)
-    const about = found.map((one) => one.about).join(', ') || 'nothing'
-    orchestrator.decide(question, about, `The judge "${judge}" says so, and makes one answer of theirs.`)
-    return found
-  } catch (error) {
-    if (!(error instanceof ReplyInvalidError)) throw error
-    orchestrator.decide(question, 'not known', error.message)
-    return undefined
-  }
-}
-
-/** Returns the claim that wins a contradiction, and adds the decision to the trace. */
+/** Returns the claim that wins a contradiction by its evidence, and adds the decision to the trace. */
 export function settle(orchestrator: OrchestratorContext, { about, claims }: Contradiction, evidence: Evidence): Claim {
-  const strongest = evidence.strongest(claims)
-  const { winner, tied } = orchestrator.vote(
-    strongest.flatMap(({ value, agents }) => agents.map((agent) => ({ agent, value }))),
-  )
-  const claim = strongest.find(({ value }) => isSame(value, winner)) ?? strongest[0]!
+  const top = Math.max(...claims.map((claim) => evidence(claim).weight))
+  const strongest = claims.filter((claim) => evidence(claim).weight >= top - TOLERANCE)
+  const { claim, tied } = voted(orchestrator, strongest)
   const from = claim.agents.join(', ')
-  const weight = evidence.weightOf(claim)
-  const keys = evidence.keysFor(claim).join(', ')
+  const { weight, keys } = evidence(claim)
   const most = tied ? 'a tie: the first of those with the most votes' : 'the most votes'
   const reason =
     strongest.length === 1
-      ? `The most evidence: ${weight} (${keys}), from ${from}.`
+      ? `The most evidence: ${weight} (${keys.join(', ')}), from ${from}.`
       : `The evidence is level (${weight}): ${most}, from ${from}.`
-  const choice = typeof claim.value === 'string' ? claim.value : canonical(claim.value)
-  orchestrator.decide(`They contradict each other about ${about}: what holds?`, choice, reason)
+  orchestrator.decide(`They contradict each other about ${about}: what holds?`, wordsOf(claim.value), reason)
   return claim
+}
+
+/** Returns the claim with the most votes. */
+export function voted(orchestrator: Pick<OrchestratorContext, 'vote'>, claims: readonly Claim[]) {
+  const ballots = claims.flatMap(({ value, agents }) => agents.map((agent) => ({ agent, value })))
+  const { winner, tied } = orchestrator.vote(ballots)
+  return { claim: claims.find(({ value }) => isSame(value, winner)) ?? claims[0]!, tied }
 }
 
 function merged(
@@ -258,13 +237,13 @@ async function joined(
   })
   const list = decided.map(({ about, statement, agents }) => `- ${about}: ${statement} (${agents.join(', ')})`)
   const values = { query, decided: list.join('\n') || 'Nothing: they do not.', answers: asText(answers) }
-  const message = await lastWord(orchestrator, judge, speaking(CONFLICT, undefined)('join', values), {
+  const message = await lastWord(orchestrator, judge, speaking(CONFLICT)('join', values), {
     structuredData: { ...asData(answers), decided },
   })
   return resultOf({ agent: judge, message })
 }
 
-const say = speaking(JUDGE, undefined)
+const say = speaking(JUDGE)
 
 /**
  * Returns the answer that the judge finds best. The judge names its agent in `structuredData.best`, otherwise in its
@@ -314,58 +293,58 @@ function named({ content, structuredData }: AgentMessage, names: readonly string
  * resolved.
  */
 
+/** Way to settle a contradiction. */
+export type ConflictRule = 'vote' | 'priority' | 'evidence' | 'synthesize' | 'fail'
+
 /**
- * Way to resolve a conflict.
- *
- * - 'vote': by the votes.
- * - 'priority': the first answer of the highest priority.
- * - 'fail': not resolved, the run fails.
- * - `{ judge }`: a judge makes one answer.
- * - `{ evidence, judge? }`: by evidence; the judge, if given, says what texts contradict each other about.
+ * Way to resolve a conflict: by the votes, by the highest priority, by evidence (the judge, if there is one, says what
+ * texts contradict each other about), by one answer of the judge, or not at all: the run fails.
  */
-export type Resolution = 'vote' | 'priority' | 'fail' | { judge: string } | { evidence: true; judge?: string }
+export type Resolution =
+  | { rule: Exclude<ConflictRule, 'synthesize'>; judge?: string | undefined }
+  | { rule: 'synthesize'; judge: string }
 
 const QUESTION = 'The answers differ: which one counts?'
 
 /**
  * Returns the answer that counts. Answers are compared by their structured data, or by their content if they have none.
  *
- * @throws {ConsensusError} in a conflict under `'fail'`.
+ * @throws {ConsensusError} in a conflict under 'fail'.
  */
 export async function resolveConflict(
   orchestrator: OrchestratorContext,
   query: string,
   answers: readonly [Answered, ...Answered[]],
-  resolution: Resolution,
-): Promise<{ content: string; structuredData: unknown }> {
+  how: Resolution,
+): Promise<Result> {
   const [first] = answers
   if (areSame(answers.map(claimOf))) return resultOf(first)
-
-  if (resolution === 'vote')
-    return resultOf(elect(orchestrator, answers, (answer) => ({ agent: answer.agent, value: claimOf(answer) })))
-  if (resolution === 'priority') {
-    const priorityOf = ({ agent }: Answered) => orchestrator.agents.find(({ name }) => name === agent)?.priority ?? 0
-    const highest = Math.max(...answers.map(priorityOf))
-    const chosen = answers.find((answer) => priorityOf(answer) === highest) ?? first
-    orchestrator.decide(QUESTION, chosen.agent, `The highest priority, ${highest}.`)
-    return resultOf(chosen)
+  switch (how.rule) {
+    case 'vote':
+      return resultOf(elect(orchestrator, answers, (answer) => ({ agent: answer.agent, value: claimOf(answer) })))
+    case 'priority': {
+      const highest = Math.max(...answers.map(({ agent }) => priorityOf(orchestrator, agent)))
+      const chosen = answers.find(({ agent }) => priorityOf(orchestrator, agent) === highest) ?? first
+      orchestrator.decide(QUESTION, chosen.agent, `The highest priority, ${highest}.`)
+      return resultOf(chosen)
+    }
+    case 'fail': {
+      orchestrator.decide(QUESTION, 'none', 'conflictResolution is "fail".')
+      const names = answers.map(({ agent }) => `"${agent}"`).join(', ')
+      const details = { answers: answers.map((answer) => ({ agent: answer.agent, value: claimOf(answer) })) }
+      const message = `The answers of ${names} differ, and conflictResolution is "fail". They are in details.answers.`
+      throw new ConsensusError(message, details)
+    }
+    case 'evidence':
+      return byEvidence(orchestrator, query, answers, how.judge)
+    case 'synthesize': {
+      const byKey = claimsByKey(answers.map(statementOf)) ?? []
+      const contested = [...byKey].flatMap(([key, claims]) => (claims.length > 1 ? [key] : []))
+      const about = contested.length > 0 ? ` They contradict each other about ${contested.join(', ')}.` : ''
+      orchestrator.decide(QUESTION, how.judge, `It makes one answer of them.${about}`)
+      return resultOf(await synthesize(orchestrator, how.judge, query, answers))
+    }
   }
-  if (resolution === 'fail') {
-    orchestrator.decide(QUESTION, 'none', 'conflictResolution is "fail".')
-    const names = answers.map(({ agent }) => `"${agent}"`).join(', ')
-    const details = { answers: answers.map((answer) => ({ agent: answer.agent, value: claimOf(answer) })) }
-    throw new ConsensusError(
-      `The answers of ${names} differ, and conflictResolution is "fail". They are in details.answers.`,
-      details,
-    )
-  }
-  if ('evidence' in resolution) return byEvidence(orchestrator, query, answers, resolution.judge)
-  const contested = [...(claimsByKey(answers.map(statementOf)) ?? [])].flatMap(([key, claims]) =>
-    claims.length > 1 ? [key] : [],
-  )
-  const about = contested.length > 0 ? ` They contradict each other about ${contested.join(', ')}.` : ''
-  orchestrator.decide(QUESTION, resolution.judge, `It makes one answer of them.${about}`)
-  return resultOf(await synthesize(orchestrator, resolution.judge, query, answers))
 }
 
 /**
@@ -383,8 +362,7 @@ export function elect<T>(
   const backs = ({ value }: { value: unknown }) => canonical(value) === canonical(winner)
   const most = tied ? 'A tie: the first seen of those with the most votes' : 'The most votes'
   const backers = ballots.filter(backs).map(({ agent }) => agent)
-  const choice = typeof winner === 'string' ? winner : canonical(winner)
-  orchestrator.decide(QUESTION, choice, `${most}, from ${backers.join(', ')}.`)
+  orchestrator.decide(QUESTION, wordsOf(winner), `${most}, from ${backers.join(', ')}.`)
   return candidates[ballots.findIndex(backs)] ?? candidates[0]
 }
 

@@ -5,16 +5,16 @@
 
 import type { OrchestratorContext, Outcome } from '../actors/definition/context.ts'
 import type { ScriptResult } from '../actors/definition/protocol.ts'
-import { canonical } from '../actors/model/decisions.ts'
 import { isObject } from '../shared/checks.ts'
 import { ConsensusError, ReplyInvalidError, shown } from '../shared/errors.ts'
-import { sentencesOf, wordsOf } from '../shared/sentences.ts'
+import { sentencesOf, wordsOf as wordsIn } from '../shared/sentences.ts'
 import { lastWord } from './asking.ts'
 import {
   type Claim,
+  type ConflictRule,
   type Contradiction,
   claimsByKey,
-  Evidence,
+  evidenceOn,
   isBetweenAgents,
   judged,
   pickBest,
@@ -25,8 +25,9 @@ import {
   statedIn,
   statementOf,
   synthesize,
+  voted,
 } from './conflict.ts'
-import { type Answered, asData, asText, isSame, resultOf } from './positions.ts'
+import { type Answered, asData, asText, priorityOf, resultOf, wordsOf } from './positions.ts'
 
 /*
  * Finds sentences of different agents that are the same but for one number, their last word, or a negation. It asks no
@@ -37,12 +38,6 @@ const MOST_SENTENCES = 1_000 // of one text
 const MOST_WORDS = 60 // of one sentence: the work grows with their square
 const BLANK = '…'
 
-/** A sentence with a gap, and what fills the gap. */
-interface Gapped {
-  readonly frame: string
-  readonly filling: string
-}
-
 const NEGATIONS: ReadonlySet<string> = new Set(
   'not no never nicht nie kein keine pas jamais nunca não non не нет'.split(' '),
 )
@@ -52,7 +47,7 @@ export function differencesIn(statements: readonly Statement[]): Contradiction[]
   const frames = new Map<string, Map<string, Claim>>()
   for (const { agent, text } of statements)
     for (const sentence of sentencesOf(text).slice(0, MOST_SENTENCES))
-      for (const { frame, filling } of gapsOf(wordsOf(sentence))) {
+      for (const { frame, filling } of gapsOf(wordsIn(sentence))) {
         const claims = frames.get(frame) ?? new Map<string, Claim>()
         frames.set(frame, claims)
         const claim = claims.get(filling)
@@ -63,7 +58,8 @@ export function differencesIn(statements: readonly Statement[]): Contradiction[]
   return found.filter(isBetweenAgents)
 }
 
-function* gapsOf(words: readonly string[]): Generator<Gapped> {
+/** Yields a sentence with a gap for each word that may differ, and what fills the gap. */
+function* gapsOf(words: readonly string[]): Generator<{ frame: string; filling: string }> {
   const { length } = words
   if (length > MOST_WORDS) return
   for (const [at, word] of words.entries()) {
@@ -82,8 +78,6 @@ function affirmative(word: string): string {
   return word === 'cannot' ? 'can' : word.replace(/n['’]t$/u, '').replace(/^[不没]/u, '')
 }
 
-/** Way to settle a contradiction. */
-export type ConflictRule = 'vote' | 'priority' | 'evidence' | 'synthesize' | 'fail'
 export const CONFLICT_RULES: readonly ConflictRule[] = ['vote', 'priority', 'evidence', 'synthesize', 'fail']
 
 /** Contradiction, and the claim that holds by the rule; undefined: whoever combines decides. */
@@ -93,9 +87,9 @@ export interface Conflict extends Contradiction {
 
 interface How {
   /** undefined: contradictions are told and not settled. */
-  rule: ConflictRule | undefined
+  rule?: ConflictRule | undefined
   /** Agent that compares the texts. Without one, sentences in the same words are compared. */
-  judge: string | undefined
+  judge?: string | undefined
 }
 
 /**
@@ -113,7 +107,7 @@ export async function conflictsAmong(
   const byKey = [...(claimsByKey(objects) ?? [])].map(([key, claims]) => ({ about: `"${key}"`, claims }))
   const found = [...byKey.filter(isBetweenAgents), ...(await foundIn(orchestrator, query, texts, judge))]
   if (found.length === 0) return []
-  const evidence = rule === 'evidence' ? await Evidence.on(orchestrator, statements) : undefined
+  const evidence = rule === 'evidence' ? await evidenceOn(orchestrator, statements) : undefined
   return found.map((one) => ({
     ...one,
     holds: evidence ? settle(orchestrator, one, evidence) : settledBy(orchestrator, one, rule),
@@ -142,18 +136,15 @@ function settledBy(orchestrator: OrchestratorContext, one: Contradiction, rule: 
     return claim
   }
   if (rule === 'vote') {
-    const ballots = claims.flatMap(({ value, agents }) => agents.map((agent) => ({ agent, value })))
-    const { winner, tied } = orchestrator.vote(ballots)
-    const claim = claims.find(({ value }) => isSame(value, winner)) ?? claims[0]!
+    const { claim, tied } = voted(orchestrator, claims)
     const most = tied ? 'A tie: the first of those with the most votes' : 'The most votes'
-    return choose(claim, wordsOfClaim(claim), `${most}, from ${claim.agents.join(', ')}.`)
+    return choose(claim, wordsOf(claim.value), `${most}, from ${claim.agents.join(', ')}.`)
   }
   if (rule === 'priority') {
-    const priorityOf = (agent: string) => orchestrator.agents.find(({ name }) => name === agent)?.priority ?? 0
-    const priorities = claims.map(({ agents }) => Math.max(...agents.map(priorityOf)))
+    const priorities = claims.map(({ agents }) => Math.max(...agents.map((agent) => priorityOf(orchestrator, agent))))
     const highest = Math.max(...priorities)
     const claim = claims[priorities.indexOf(highest)]!
-    return choose(claim, wordsOfClaim(claim), `The highest priority, ${highest}, of ${claim.agents.join(', ')}.`)
+    return choose(claim, wordsOf(claim.value), `The highest priority, ${highest}, of ${claim.agents.join(', ')}.`)
   }
   choose(undefined, 'open', claimsAsText(claims))
   if (rule !== 'fail') return undefined
@@ -161,16 +152,14 @@ function settledBy(orchestrator: OrchestratorContext, one: Contradiction, rule: 
   throw new ConsensusError(text, { about, claims })
 }
 
-const wordsOfClaim = ({ value }: Claim): string => (typeof value === 'string' ? value : canonical(value))
-
 const claimsAsText = (claims: readonly Claim[]): string =>
-  claims.map((claim) => `${wordsOfClaim(claim)} (${claim.agents.join(', ')})`).join('; ')
+  claims.map((claim) => `${wordsOf(claim.value)} (${claim.agents.join(', ')})`).join('; ')
 
 /** Returns the text with the contradictions behind it, if there are any. */
 export function withConflicts(text: string, conflicts: readonly Conflict[]): string {
   if (conflicts.length === 0) return text
   const lines = conflicts.map(({ about, claims, holds }) => {
-    const settled = holds ? `; what holds: ${wordsOfClaim(holds)}` : ''
+    const settled = holds ? `; what holds: ${wordsOf(holds.value)}` : ''
     return `- ${about}: ${claimsAsText(claims)}${settled}`
   })
   return `${text}\n\n## Contradictions\n\n${lines.join('\n')}`
@@ -183,8 +172,7 @@ export const conflictsAsData = (conflicts: readonly Conflict[]): { contradiction
     : { contradictions: conflicts.map(({ holds, ...one }) => ({ ...one, holds: holds?.value ?? null })) }
 
 export type Combination =
-  | { by: 'merge'; rule: ConflictRule; judge: string | undefined }
-  | { by: 'vote'; resolution: Resolution }
+  | ({ by: 'merge' | 'vote' } & Resolution)
   | { by: 'best'; judge: string }
   | { by: 'custom'; aggregator: string | Aggregator }
 
@@ -201,14 +189,12 @@ export async function combine(
 ): Promise<ScriptResult> {
   switch (how.by) {
     case 'merge': {
-      const { rule, judge } = how
       const conflicts = await conflictsAmong(orchestrator, query, answers.map(statementOf), how)
-      if (conflicts.length === 0 || rule !== 'synthesize' || judge === undefined)
-        return withConflicts(asText(answers), conflicts)
-      return resultOf(await synthesize(orchestrator, judge, query, answers))
+      if (conflicts.length === 0 || how.rule !== 'synthesize') return withConflicts(asText(answers), conflicts)
+      return resultOf(await synthesize(orchestrator, how.judge, query, answers))
     }
     case 'vote':
-      return resolveConflict(orchestrator, query, answers, how.resolution)
+      return resolveConflict(orchestrator, query, answers, how)
     case 'best': {
       const best = answers.length === 1 ? answers[0] : await pickBest(orchestrator, how.judge, query, answers)
       const reason = answers.length === 1 ? 'No other agent answered.' : `"${how.judge}" chose it of ${answers.length}.`
@@ -218,8 +204,7 @@ export async function combine(
     case 'custom': {
       const { aggregator } = how
       if (typeof aggregator === 'function') return checkedText(await aggregator([...outcomes], orchestrator))
-      const told = { rule: undefined, judge: undefined }
-      const conflicts = await conflictsAmong(orchestrator, query, answers.map(statementOf), told)
+      const conflicts = await conflictsAmong(orchestrator, query, answers.map(statementOf), {})
       const content = `${query}\n\n${withConflicts(asText(outcomes), conflicts)}`
       const structuredData = { ...asData(outcomes), ...conflictsAsData(conflicts) }
       const message = await lastWord(orchestrator, aggregator, content, { structuredData })

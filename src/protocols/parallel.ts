@@ -131,18 +131,15 @@ function chooser(config: ParallelConfig): (team: readonly string[]) => string[] 
 }
 
 function combination(config: ParallelConfig, team: readonly string[]): Combination {
-  const { conflictResolution = 'vote', judge } = config
+  const { conflictResolution: rule = 'vote', judge } = config
   if (config.aggregationStrategy === 'best')
     return { by: 'best', judge: judge ?? leftOver(config, team, 'judge', 'the agent that chooses the best answer') }
   if (config.aggregationStrategy === 'custom')
     return { by: 'custom', aggregator: config.aggregator ?? leftOver(config, team, 'aggregator', AGGREGATOR) }
-  if (conflictResolution === 'synthesize' && judge === undefined)
-    throw refused('orchestration.judge', judge, 'the agent that makes one answer of several')
-  if (config.aggregationStrategy !== 'vote') return { by: 'merge', rule: conflictResolution, judge }
-  if (conflictResolution === 'evidence') return { by: 'vote', resolution: { evidence: true, judge } }
-  if (conflictResolution !== 'synthesize' || judge === undefined)
-    return { by: 'vote', resolution: conflictResolution === 'synthesize' ? 'vote' : conflictResolution }
-  return { by: 'vote', resolution: { judge } }
+  const { aggregationStrategy: by = 'merge' } = config
+  if (rule !== 'synthesize') return { by, rule, judge }
+  if (judge === undefined) throw refused('orchestration.judge', judge, 'the agent that makes one answer of several')
+  return { by, rule, judge }
 }
 
 /** Returns the one agent that has no other part. */

@@ -12,10 +12,7 @@ export interface Answer {
 /** Outcome of a request that succeeded. */
 export type Answered = Extract<Outcome, { ok: true }>
 
-/**
- * Returns an answer as the result of a script. A code agent may answer with data only; then the content is its data as
- * JSON.
- */
+/** Returns an answer as the result of a script. The content of a code agent's answer with data alone is their JSON. */
 export function resultOf({ message }: Answer): { content: string; structuredData: unknown } {
   const { content, structuredData } = message
   const wordless = content === '' && structuredData !== null && structuredData !== undefined
@@ -24,23 +21,21 @@ export function resultOf({ message }: Answer): { content: string; structuredData
 
 /** Returns each answer under a heading with its agent's name. A failed answer is replaced by its reason. */
 export function asText(outcomes: readonly (Answer | Outcome)[]): string {
-  const sections = outcomes.map((outcome) => {
-    const answered = 'message' in outcome
-    return `## ${outcome.agent}\n\n${answered ? resultOf(outcome).content : `(no answer: ${outcome.error.message})`}`
-  })
-  return sections.join('\n\n')
+  const wordsIn = (one: Answer | Outcome) =>
+    'message' in one ? resultOf(one).content : `(no answer: ${one.error.message})`
+  return outcomes.map((outcome) => `## ${outcome.agent}\n\n${wordsIn(outcome)}`).join('\n\n')
 }
 
 /** Returns the answers for a code agent: the `structuredData` that a judge or an aggregator gets. */
 export function asData(outcomes: readonly Outcome[]): { outputs: object[] } {
   const outputs = outcomes.map((outcome) => {
     const { agent, ok } = outcome
-    if (!ok) {
-      const { code, message } = outcome.error
-      return { agent, ok, content: null, structuredData: null, error: { code, message } }
+    if (ok) {
+      const { content, structuredData = null } = outcome.message
+      return { agent, ok, content, structuredData, error: null }
     }
-    const { content, structuredData = null } = outcome.message
-    return { agent, ok, content, structuredData, error: null }
+    const { code, message } = outcome.error
+    return { agent, ok, content: null, structuredData: null, error: { code, message } }
   })
   return { outputs }
 }
@@ -61,7 +56,6 @@ export interface Stand {
   agents: string[]
 }
 
-/** Returns the value by which an answer is compared. */
 export const claimOf = ({ message }: Answer): unknown => message.structuredData ?? message.content
 
 /** Checks whether two values are the same, whatever the order of their keys. */
@@ -70,12 +64,20 @@ export const isSame = (a: unknown, b: unknown): boolean => canonical(a) === cano
 export const positionOf = (answer: Answer): Position => ({ ...resultOf(answer), value: claimOf(answer) })
 
 /** Returns a position for a value that an agent gives inside a larger answer. */
-export function positionFrom(value: unknown): Position {
-  const isText = typeof value === 'string'
-  return { content: isText ? value : canonical(value), structuredData: isText ? null : value, value }
-}
+export const positionFrom = (value: unknown): Position => ({
+  content: wordsOf(value),
+  structuredData: typeof value === 'string' ? null : value,
+  value,
+})
 
-/** Returns each position once, in the order in which they come, with all agents that support it. */
+/** Returns a text as it is, any other value as JSON with its keys in order. */
+export const wordsOf = (value: unknown): string => (typeof value === 'string' ? value : canonical(value))
+
+/** Returns the priority of an agent's role. */
+export const priorityOf = ({ agents }: Pick<OrchestratorContext, 'agents'>, agent: string): number =>
+  agents.find(({ name }) => name === agent)?.priority ?? 0
+
+/** Returns each position once, in the order in which they come. */
 export function standsOf(held: Iterable<readonly [agent: string, position: Position]>): Stand[] {
   const stands = new Map<string, Stand>()
   for (const [agent, position] of held) {
@@ -88,11 +90,8 @@ export function standsOf(held: Iterable<readonly [agent: string, position: Posit
 }
 
 /** Returns the positions as text, numbered from 1, under headings with the names of the agents that support each. */
-export function standsAsText(stands: readonly Stand[]): string {
-  return stands
-    .map(({ position, agents }, i) => `## ${i + 1} (${agents.join(', ')})\n\n${position.content}`)
-    .join('\n\n')
-}
+export const standsAsText = (stands: readonly Stand[]): string =>
+  stands.map(({ position, agents }, i) => `## ${i + 1} (${agents.join(', ')})\n\n${position.content}`).join('\n\n')
 
 export const standsAsData = (stands: readonly Stand[]): object[] =>
   stands.map(({ position: { content, structuredData }, agents }, i) => ({
