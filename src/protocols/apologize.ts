@@ -4,7 +4,7 @@
  */
 import type { OrchestratorContext, RequestOptions } from '../actors/definition/context.ts'
 import { IN_WORDS } from '../actors/model/last-speaker.ts'
-import { DramatisError } from '../shared/errors.ts'
+import { failureOf, isModel } from './asking.ts'
 import { isLate } from './run-tasks.ts'
 import type { Finished } from './tasks.ts'
 
@@ -114,29 +114,16 @@ export async function apologize(
   { query, finished }: { query: string; finished: readonly Finished[] },
   limit: Pick<RequestOptions, 'timeoutMs' | 'wallClock'>,
 ): Promise<string> {
-  const isModel = orchestrator.agents.some(({ name, playedByModel }) => name === agent && playedByModel)
-  const words = isModel ? await answerOf(orchestrator, agent, prompt, limit) : ''
-  return (
-    words ||
-    apologyFor(
-      query,
-      finished.every(({ result }) => isLate(result)),
-    )
+  const usual = apologyFor(
+    query,
+    finished.every(({ result }) => isLate(result)),
   )
-}
-
-/** Returns what the agent says; nothing if it fails as the others did. */
-async function answerOf(
-  orchestrator: Pick<OrchestratorContext, 'request' | 'signal'>,
-  agent: string,
-  prompt: string,
-  limit: RequestOptions,
-): Promise<string> {
+  if (!isModel(orchestrator.agents, agent)) return usual
   try {
-    return (await orchestrator.request(agent, prompt, { ...limit, metadata: IN_WORDS })).content.trim()
+    const { content } = await orchestrator.request(agent, prompt, { ...limit, metadata: IN_WORDS })
+    return content.trim() || usual
   } catch (error) {
-    orchestrator.signal.throwIfAborted() // the end of the run is not a failure of the agent
-    if (!(error instanceof DramatisError)) throw error
-    return ''
+    failureOf(orchestrator, error) // it fails as the others did
+    return usual
   }
 }

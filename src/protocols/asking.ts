@@ -79,6 +79,17 @@ export function tooFewAnswers(outcomes: readonly Outcome[], needed: number, aske
   return new AgentFailedError(message, details, first?.error)
 }
 
+/** Returns the failure of an agent. Throws the error if it is no such failure, or the run has ended. */
+export function failureOf({ signal }: Pick<OrchestratorContext, 'signal'>, error: unknown): DramatisError {
+  signal.throwIfAborted() // the end of the run is not a failure of the agent
+  if (error instanceof DramatisError) return error
+  throw error
+}
+
+/** Checks whether a model plays that agent. */
+export const isModel = (agents: OrchestratorContext['agents'], agent: string): boolean =>
+  agents.some(({ name, playedByModel }) => name === agent && playedByModel)
+
 /** Returns the outcome of one request. */
 export async function outcomeOf(agent: string, ask: () => Promise<AgentMessage>): Promise<Outcome> {
   try {
@@ -127,14 +138,13 @@ export async function askFor<T>(
     ...options.metadata,
     ...withAnswerSchema(writtenSchema(schema, 'schema'), { asFunction, contentField }),
   }
-  const isModel = asker.agents?.some(({ name, playedByModel }) => name === agent && playedByModel)
   let words = content
   for (let isLast = false; ; isLast = true) {
     const message = await asker.request(agent, words, { ...options, metadata })
     try {
       return { value: await valueIn(message, schema, agent), message }
     } catch (error) {
-      const wasTold = isModel && dataOf(message) === undefined
+      const wasTold = isModel(asker.agents ?? [], agent) && dataOf(message) === undefined
       if (isLast || wasTold || !(error instanceof ReplyInvalidError)) throw error
       words = `${content}\n\nYour last answer cannot be used: ${error.details.issues}. Answer again.`
     }
@@ -155,7 +165,6 @@ async function valueIn<T>(message: AgentMessage, schema: ModelSchema<unknown, T>
   return checkBySchema(schema, value, missed)
 }
 
-/** Part of the script's context that `lastWord` needs. */
 export type LastWords = Pick<OrchestratorContext, 'agents' | 'emit' | 'request' | 'requestStream'>
 
 /**
@@ -170,8 +179,7 @@ export async function lastWord(
   options: RequestOptions = {},
 ): Promise<AgentMessage> {
   const asked = { ...options, metadata: { ...options.metadata, ...LAST_SPEAKER } }
-  const isModel = orchestrator.agents.some(({ name, playedByModel }) => name === agent && playedByModel)
-  if (!isModel) return orchestrator.request(agent, content, asked)
+  if (!isModel(orchestrator.agents, agent)) return orchestrator.request(agent, content, asked)
   const stream = orchestrator.requestStream(agent, content, asked)
   for await (const piece of stream) orchestrator.emit(piece)
   return stream.response
@@ -183,6 +191,5 @@ export function withVerbs(
   agent: string,
   ...verbs: readonly string[]
 ): { verbs: readonly string[] } | undefined {
-  if (verbs.length === 0) return undefined
-  return team.find(({ name }) => name === agent)?.playedByModel ? { verbs } : undefined
+  return verbs.length > 0 && isModel(team, agent) ? { verbs } : undefined
 }

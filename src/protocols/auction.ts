@@ -19,7 +19,7 @@ import { AgentFailedError, DramatisError, UnknownAgentError } from '../shared/er
 import { askFor, outcomeOf } from './asking.ts'
 import { resultOf } from './positions.ts'
 import { promptsOf, type Speak, speaking } from './prompts.ts'
-import { agentOf, agentsOf, type Strategy } from './strategy.ts'
+import { agentOf, agentsOf, choosing, namesIn, type Strategy } from './strategy.ts'
 
 const AUCTION = {
   /** Prompt to each bidder. */
@@ -106,11 +106,11 @@ export const auction: Strategy<AuctionConfig> = {
       tieBreak: config.tieBreak ?? AUCTION_TERMS.tieBreak,
     }
     const say = speaking(AUCTION, config.prompts)
-    const listed = config.bidders && [...config.bidders]
+    const choose = choosing(config.bidders, auctioneer)
     return {
       name: 'auction',
       async run(orchestrator, query) {
-        let bidders = listed ?? orchestrator.agents.map(({ name }) => name).filter((name) => name !== auctioneer)
+        let bidders = choose(namesIn(orchestrator))
         if (bidders.length === 0) throw new UnknownAgentError('The team has no agent to bid. Add one with addAgent().')
         for (let failed = 0; ; ) {
           const asked = await ableOf(orchestrator, query, bidders)
@@ -253,20 +253,11 @@ function check(config: AuctionConfig, team: readonly string[]): void {
   })
   options(config, 'orchestration')
   const { auctioneer, bidders, weights } = config
+  const wrong = (key: keyof AuctionConfig, accepted: string, advice?: string) =>
+    refused(`orchestration.${key}`, config[key], accepted, advice)
   if (auctioneer !== undefined && bidders?.includes(auctioneer))
-    throw refused(
-      'orchestration.auctioneer',
-      auctioneer,
-      'an agent that is not among bidders',
-      'Nobody judges its own bid.',
-    )
-  if (Object.values(weightsOf(weights)).every((one) => one === 0))
-    throw refused('orchestration.weights', weights, 'at least one weight above 0')
+    throw wrong('auctioneer', 'an agent that is not among bidders', 'Nobody judges its own bid.')
+  if (Object.values(weightsOf(weights)).every((one) => one === 0)) throw wrong('weights', 'at least one weight above 0')
   if (bidders === undefined && team.every((name) => name === auctioneer))
-    throw refused(
-      'orchestration.bidders',
-      bidders,
-      'a list of at least one agent',
-      'The team has no agent but the auctioneer.',
-    )
+    throw wrong('bidders', 'a list of at least one agent', 'The team has no agent but the auctioneer.')
 }

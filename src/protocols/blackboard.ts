@@ -16,7 +16,7 @@ import { entriesAsText, News, resultOfEntry, surest } from './news.ts'
 import { resultOf } from './positions.ts'
 import { promptsOf, type Speak, speaking } from './prompts.ts'
 import { Workers } from './run-tasks.ts'
-import { agentOf, agentsOf, interestsOf, type Strategy } from './strategy.ts'
+import { agentOf, agentsOf, choosing, interestsOf, namesIn, type Strategy } from './strategy.ts'
 
 const BLACKBOARD = {
   /** Prompt to an agent that begins, when the board has no entries for it. */
@@ -102,20 +102,20 @@ const QUESTION = 'Which entry is the solution?'
 export const blackboard: Strategy<BlackboardConfig> = {
   strategy: 'blackboard',
   prepare: (config, settings) => {
-    const contributors = chooser(config)(settings.agents.map(({ name }) => name))
+    const contributors = choosing(config.agents, config.synthesizer)(settings.agents.map(({ name }) => name))
     checkWriters(settings.agents.flatMap(({ info }) => (contributors.includes(info.name) ? info : [])))
     return { ...settings, blackboard: scopeFrom(settings.blackboard) }
   },
   protocol(config, team) {
     check(config, team)
     const { synthesizer, solutionType = 'solution', maxRounds = 10, quietMs = 0 } = config
-    const choose = chooser(config)
+    const choose = choosing(config.agents, synthesizer)
     const say = speaking(BLACKBOARD, config.prompts)
     const interests = structuredClone(config.interests ?? {})
     return {
       name: 'blackboard',
       async run(orchestrator, query) {
-        const agents = choose(orchestrator.agents.map(({ name }) => name))
+        const agents = choose(namesIn(orchestrator))
         if (agents.length === 0) throw new UnknownAgentError('The team has no agent to ask. Add one with addAgent().')
         checkWriters(orchestrator.agents.filter(({ name }) => agents.includes(name)))
         const { blackboard: board } = orchestrator
@@ -197,12 +197,6 @@ function nobodyWrote(outcomes: readonly Outcome[], agents: readonly string[]): D
   )
 }
 
-/** Returns a function that selects the agents to ask: those in the list, otherwise all except the synthesizer. */
-function chooser({ agents, synthesizer }: BlackboardConfig): (team: readonly string[]) => string[] {
-  const listed = agents && [...agents]
-  return (team) => listed?.slice() ?? team.filter((name) => name !== synthesizer)
-}
-
 function told(say: Say, query: string, entries: readonly BlackboardEntry[]): string {
   return entries.length === 0 ? say('begin', { query }) : say('contribute', { query, entries: entriesAsText(entries) })
 }
@@ -220,9 +214,8 @@ async function solved(
   const authors = new Set([...found.values()].map(({ author }) => author))
   const cancelled = await workers.stopAllBut(authors, 'A solution is on the blackboard.')
   orchestrator.signal.throwIfAborted()
-  const standing = (await orchestrator.blackboard.query({ entryType: solutionType })).filter(({ key }) =>
-    found.has(key),
-  )
+  const solutions = await orchestrator.blackboard.query({ entryType: solutionType })
+  const standing = solutions.filter(({ key }) => found.has(key))
   const solution = surest(standing.length > 0 ? standing : [...found.values()])
   const rest = cancelled.length > 0 ? ` Cancelled: ${cancelled.join(', ')}.` : ''
   orchestrator.decide(QUESTION, solution.key, `"${solution.author}" wrote it, the surest of ${found.size}.${rest}`)
@@ -245,16 +238,14 @@ async function unsolved(
   const list = entriesAsText(entries)
   if (synthesizer === undefined) return list
   const content = say('synthesize', { query, entries: list })
-  const message = await lastWord(orchestrator, synthesizer, content, {
-    structuredData: { query, entries },
-    metadata: IN_WORDS,
-  })
+  const options = { structuredData: { query, entries }, metadata: IN_WORDS }
+  const message = await lastWord(orchestrator, synthesizer, content, options)
   return resultOf({ agent: synthesizer, message })
 }
 
 function check(config: BlackboardConfig, team: readonly string[]): void {
   const { agents, synthesizer } = config
-  const contributors = Array.isArray(agents) ? agents : team.filter((name) => name !== synthesizer)
+  const contributors = choosing(Array.isArray(agents) ? agents : undefined, synthesizer)(team)
   const options = shape<BlackboardConfig>({
     strategy: oneOf('blackboard'),
     agents: agentsOf(team),

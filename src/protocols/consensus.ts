@@ -16,7 +16,7 @@ import {
   standsOf,
 } from './positions.ts'
 import { CONSENSUS, promptsOf, type Speak, speaking } from './prompts.ts'
-import { agentOf, agentsOf, type Strategy } from './strategy.ts'
+import { agentOf, agentsOf, choosing, namesIn, type Strategy } from './strategy.ts'
 
 /**
  * Agents work towards one answer that enough of them support.
@@ -75,19 +75,13 @@ export const consensus: Strategy<ConsensusConfig> = {
     check(config, team)
     const { consensusThreshold = 0.67, maxRounds = 3, consensusMethod = 'discussion', tieBreaker } = config
     const needed: Needed = config.requireUnanimous ? 'all' : consensusThreshold
-    const listed = config.agents && [...config.agents]
+    const choose = choosing(config.agents, tieBreaker)
     const say = speaking(CONSENSUS, config.prompts)
     return {
       name: 'consensus',
       async run(orchestrator, query) {
         const council = new Council(orchestrator, query)
-        await council.open(
-          listed ??
-            others(
-              orchestrator.agents.map(({ name }) => name),
-              tieBreaker,
-            ),
-        )
+        await council.open(choose(namesIn(orchestrator)))
         let standing: Standing = new Map(council.held)
         let method: Method | undefined
         let rounds = 0
@@ -112,8 +106,6 @@ export const consensus: Strategy<ConsensusConfig> = {
     }
   },
 }
-
-const others = (team: readonly string[], tieBreaker: string | undefined) => team.filter((name) => name !== tieBreaker)
 
 const resultOf = ({ content, structuredData }: Position) => ({ content, structuredData })
 
@@ -149,12 +141,8 @@ function count(
 
 const groupsOf = (stands: readonly Stand[]) => stands.map(({ agents }) => agents.join(', ')).join(' | ')
 
-function tally(
-  { score, total, tied }: Agreement,
-  stands: readonly Stand[],
-  abstained: string[],
-  needed: Needed,
-): string {
+function tally(agreement: Agreement, stands: readonly Stand[], abstained: string[], needed: Needed): string {
+  const { score, total, tied } = agreement
   const groups = groupsOf(stands)
   const none = abstained.length > 0 ? `; behind none: ${abstained.join(', ')}` : ''
   const wanted = needed === 'all' ? 'all are needed' : `${needed} of it is needed`
@@ -210,6 +198,6 @@ function check(config: ConsensusConfig, team: readonly string[]): void {
     const advice = 'requireUnanimous asks for all; remove one of them.'
     throw refused('orchestration.consensusThreshold', consensusThreshold, 'nothing', advice)
   }
-  if ((agents ?? others(team, tieBreaker)).length >= 2) return
+  if (choosing(agents, tieBreaker)(team).length >= 2) return
   throw refused('orchestration.agents', agents, 'a list of at least two agents', 'One alone has nobody to agree with.')
 }

@@ -1,14 +1,14 @@
-/** Agents that look for one answer: the members, the position of each, and the agents that have dropped out. */
+/** Agents that look for one answer, and the methods by which they come closer. */
 import type { OrchestratorContext, Outcome, RequestOptions } from '../actors/definition/context.ts'
 import type { ModelSchema } from '../actors/definition/tool.ts'
 import { PERHAPS_LAST } from '../actors/model/last-speaker.ts'
-import { DramatisError, ReplyInvalidError, UnknownAgentError } from '../shared/errors.ts'
+import { ReplyInvalidError, UnknownAgentError } from '../shared/errors.ts'
 import { askFor, outcomeOf, tooFewAnswers } from './asking.ts'
 import {
   type Position,
   positionFrom,
   positionOf,
-  resultOf,
+  priorityOf,
   type Stand,
   standsAsData,
   standsAsText,
@@ -16,71 +16,10 @@ import {
 } from './positions.ts'
 import type { CONSENSUS, Speak } from './prompts.ts'
 
-/** Argument of a debater. `evidence` is null if no evidence was asked for. */
-export interface Argument {
-  round: number
-  agent: string
-  position: string
-  argument: string
-  evidence: string[] | null
-}
-
-type Said = Pick<Argument, 'argument' | 'evidence'>
-type Asking = Pick<OrchestratorContext, 'agents' | 'request' | 'signal'>
-
-/** Asks for an argument without evidence, and returns the content as it is. */
-export async function argue(
-  orchestrator: Asking,
-  debater: string,
-  content: string,
-  options: RequestOptions,
-): Promise<Said> {
-  const message = await orchestrator.request(debater, content, options)
-  return { argument: resultOf({ agent: debater, message }).content, evidence: null }
-}
-
-/**
- * Asks for an argument with its evidence. An argument without evidence is sent back once, with `reminder`; then it
- * counts as it is. An answer that does not match the schema is treated in the same way.
- */
-export async function argueWithEvidence(
-  orchestrator: Asking,
-  debater: string,
-  content: string,
-  reminder: string,
-  options: RequestOptions,
-): Promise<{ argument: string; evidence: string[] }> {
-  const { said: first, sentBack } = await attempt(orchestrator, debater, content, options)
-  if (first.evidence.length > 0 || sentBack) return first
-  try {
-    const { said: second } = await attempt(orchestrator, debater, `${content}\n\n${reminder}`, options)
-    return second.evidence.length > 0 ? second : first
-  } catch (error) {
-    orchestrator.signal.throwIfAborted() // the end of the run is not a failure of the agent
-    if (error instanceof DramatisError) return first
-    throw error
-  }
-}
-
-async function attempt(orchestrator: Asking, debater: string, content: string, options: RequestOptions) {
-  const { citedArgument } = await import('./forms.ts')
-  try {
-    const { value } = await askFor(orchestrator, debater, content, citedArgument, {
-      ...options,
-      contentField: 'argument',
-    })
-    const evidence = value.evidence.filter((one) => one.trim() !== '')
-    return { said: { argument: value.argument, evidence }, sentBack: false }
-  } catch (error) {
-    const words = error instanceof ReplyInvalidError ? error.details.content : undefined
-    if (typeof words !== 'string' || words.trim() === '') throw error
-    return { said: { argument: words, evidence: [] }, sentBack: true }
-  }
-}
-
 /** Minimum number of members: fewer cannot agree. */
 const FEWEST = 2
 
+/** The members, the position of each, and the agents that have dropped out. */
 export class Council {
   readonly orchestrator: OrchestratorContext
   readonly query: string
@@ -132,10 +71,13 @@ export class Council {
     )
     const answers = new Map<string, T | null>()
     for (const outcome of outcomes) {
-      const { agent, ok } = outcome
-      if (ok || outcome.error instanceof ReplyInvalidError) answers.set(agent, values.get(agent) ?? null)
-      if (!ok && answers.has(agent)) this.#refuse(agent, outcome.error.message)
-      else if (!ok) this.#leave(outcome)
+      const { agent } = outcome
+      if (outcome.ok) answers.set(agent, values.get(agent) ?? null)
+      else if (!(outcome.error instanceof ReplyInvalidError)) this.#leave(outcome)
+      else {
+        answers.set(agent, null)
+        this.orchestrator.decide(`Does the vote of "${agent}" count?`, 'no', outcome.error.message)
+      }
     }
     this.#checkEnough()
     return answers
@@ -150,10 +92,6 @@ export class Council {
     this.#leave(outcome)
     this.#checkEnough()
     return undefined
-  }
-
-  #refuse(agent: string, reason: string): void {
-    this.orchestrator.decide(`Does the vote of "${agent}" count?`, 'no', reason)
   }
 
   #leave(outcome: Extract<Outcome, { ok: false }>): void {
@@ -234,9 +172,8 @@ export function discussion(council: Council, say: Say): Method {
       const list = positions.map((one) => `## ${one.agent}\n\n${one.content}${why(one.reasons)}`).join('\n\n')
       const content = say('discuss', { query, positions: list })
       const structuredData = { query, round, positions }
-      const said = await council.askEach(council.members, content, viewAmong([...before.keys()]), {
-        structuredData,
-      })
+      const schema = viewAmong([...before.keys()])
+      const said = await council.askEach(council.members, content, schema, { structuredData })
       const standing = new Map<string, Position | null>()
       for (const [agent, view] of said) {
         const others = view?.agreesWith ? before.get(view.agreesWith) : undefined
@@ -267,7 +204,9 @@ export function synthesis(council: Council, say: Say, tieBreaker: string | undef
   async function write(round: number): Promise<{ writer: string; draft: Position }> {
     for (let writer = writers[0]; writer !== undefined; writers.shift(), writer = writers[0]) {
       if (writer !== tieBreaker && !held.has(writer)) continue
-      orchestrator.decide(`Round ${round}: who writes the text?`, writer, reasonFor(writer, tieBreaker))
+      const reason =
+        writer === tieBreaker ? 'It is the tie-breaker.' : 'It has the highest priority of those who take part.'
+      orchestrator.decide(`Round ${round}: who writes the text?`, writer, reason)
       const stands = standsOf(held)
       const content = say('draft', { query, positions: standsAsText(stands), objections: objectionsAsText() })
       const structuredData = { query, round, positions: standsAsData(stands), objections }
@@ -302,16 +241,8 @@ export function synthesis(council: Council, say: Say, tieBreaker: string | undef
   }
 }
 
-function writersOf(
-  { agents }: Pick<OrchestratorContext, 'agents'>,
-  members: readonly string[],
-  tieBreaker: string | undefined,
-): string[] {
-  const priorityOf = (name: string) => agents.find((agent) => agent.name === name)?.priority ?? 0
-  const byPriority = members.filter((name) => name !== tieBreaker).sort((a, b) => priorityOf(b) - priorityOf(a))
+function writersOf(orchestrator: OrchestratorContext, members: readonly string[], tieBreaker?: string): string[] {
+  const others = members.filter((name) => name !== tieBreaker)
+  const byPriority = others.sort((a, b) => priorityOf(orchestrator, b) - priorityOf(orchestrator, a))
   return tieBreaker === undefined ? byPriority : [tieBreaker, ...byPriority]
-}
-
-function reasonFor(writer: string, tieBreaker: string | undefined): string {
-  return writer === tieBreaker ? 'It is the tie-breaker.' : 'It has the highest priority of those who take part.'
 }

@@ -1,10 +1,9 @@
 /** Strategy `debate`: agents argue different positions before a judge, which decides and answers. */
-import type { OrchestratorContext, Outcome } from '../actors/definition/context.ts'
+import type { OrchestratorContext, Outcome, RequestOptions } from '../actors/definition/context.ts'
 import { IN_WORDS } from '../actors/model/last-speaker.ts'
 import { flag, integer, listOf, oneOf, refused, rule, shape } from '../shared/checks.ts'
-import { DramatisError, ReplyInvalidError } from '../shared/errors.ts'
-import { askFor, lastWord, tooFewAnswers } from './asking.ts'
-import { type Argument, argue, argueWithEvidence } from './council.ts'
+import { ReplyInvalidError } from '../shared/errors.ts'
+import { askFor, failureOf, lastWord, tooFewAnswers } from './asking.ts'
 import { resultOf } from './positions.ts'
 import { promptsOf, type Speak, speaking } from './prompts.ts'
 import { agentOf, agentsOf, type Strategy } from './strategy.ts'
@@ -95,20 +94,12 @@ export const debate: Strategy<DebateConfig> = {
 
         for (let round = 1; round <= maxRounds && hasTwoSides(orchestrator, round, speakers); round++) {
           for (const [debater, position] of [...speakers]) {
-            const turn = {
-              query,
-              debater,
-              position,
-              isGiven: config.positions !== undefined,
-              round,
-              rounds: maxRounds,
-              said,
-            }
+            const isGiven = config.positions !== undefined
+            const turn = { query, debater, position, isGiven, round, rounds: maxRounds, said }
             try {
               said.push(await speak(orchestrator, turn, say, requireEvidence))
-            } catch (error) {
-              orchestrator.signal.throwIfAborted() // the end of the run is not a failure of the agent
-              if (!(error instanceof DramatisError)) throw error
+            } catch (thrown) {
+              const error = failureOf(orchestrator, thrown)
               failures.push({ agent: debater, ok: false, error })
               speakers.delete(debater)
               orchestrator.decide(`Does "${debater}" go on?`, 'no', `${error.code}: ${error.message}`)
@@ -128,6 +119,15 @@ export const debate: Strategy<DebateConfig> = {
 }
 
 type Say = Speak<keyof typeof DEBATE>
+
+/** Argument of a debater. `evidence` is null if no evidence was asked for. */
+interface Argument {
+  round: number
+  agent: string
+  position: string
+  argument: string
+  evidence: string[] | null
+}
 
 interface Turn {
   query: string
@@ -164,8 +164,10 @@ async function speak(orchestrator: OrchestratorContext, turn: Turn, say: Say, ci
   const task = isGiven ? argues : `${argues}\n\n${say('ownSide', {})}`
   const options = { structuredData: { query, position, round, debate: said }, metadata: IN_WORDS }
   const own = { round, agent: debater, position }
-  if (!cites) return { ...own, ...(await argue(orchestrator, debater, task, options)) }
-
+  if (!cites) {
+    const message = await orchestrator.request(debater, task, options)
+    return { ...own, argument: resultOf({ agent: debater, message }).content, evidence: null }
+  }
   const [content, reminder] = [`${task}\n\n${say('cite', {})}`, say('evidence', {})]
   const argument = await argueWithEvidence(orchestrator, debater, content, reminder, options)
   if (argument.evidence.length === 0) {
@@ -173,6 +175,42 @@ async function speak(orchestrator: OrchestratorContext, turn: Turn, say: Say, ci
     orchestrator.decide(`Does "${debater}" give evidence in round ${round}?`, 'no', reason)
   }
   return { ...own, ...argument }
+}
+
+/**
+ * Asks for an argument with its evidence. An argument without evidence is sent back once, with `reminder`; then it
+ * counts as it is. An answer that does not match the schema is treated in the same way.
+ */
+async function argueWithEvidence(
+  orchestrator: OrchestratorContext,
+  debater: string,
+  content: string,
+  reminder: string,
+  options: RequestOptions,
+): Promise<{ argument: string; evidence: string[] }> {
+  const { said: first, sentBack } = await attempt(orchestrator, debater, content, options)
+  if (first.evidence.length > 0 || sentBack) return first
+  try {
+    const { said: second } = await attempt(orchestrator, debater, `${content}\n\n${reminder}`, options)
+    return second.evidence.length > 0 ? second : first
+  } catch (error) {
+    failureOf(orchestrator, error)
+    return first
+  }
+}
+
+async function attempt(orchestrator: OrchestratorContext, debater: string, content: string, options: RequestOptions) {
+  const { citedArgument } = await import('./forms.ts')
+  try {
+    const asked = { ...options, contentField: 'argument' }
+    const { value } = await askFor(orchestrator, debater, content, citedArgument, asked)
+    const evidence = value.evidence.filter((one) => one.trim() !== '')
+    return { said: { argument: value.argument, evidence }, sentBack: false }
+  } catch (error) {
+    const words = error instanceof ReplyInvalidError ? error.details.content : undefined
+    if (typeof words !== 'string' || words.trim() === '') throw error
+    return { said: { argument: words, evidence: [] }, sentBack: true }
+  }
 }
 
 /** @throws {ReplyInvalidError} when the judge twice names none of the debaters. */
@@ -214,7 +252,7 @@ function asText(said: readonly Argument[]): string {
   return sections.join('\n\n') || 'Nothing yet.'
 }
 
-const textOf = (value: unknown) => typeof value === 'string' && value.trim() !== ''
+const texts = listOf(rule('a text that is not empty', (value) => typeof value === 'string' && value.trim() !== ''))
 
 function check(config: DebateConfig, team: readonly string[]): void {
   const { debaters, judge, positions, judgeCriteria } = config
@@ -223,30 +261,25 @@ function check(config: DebateConfig, team: readonly string[]): void {
       strategy: oneOf('debate'),
       debaters: agentsOf(team),
       judge: agentOf(team),
-      positions: listOf(rule('a text that is not empty', textOf)),
+      positions: texts,
       maxRounds: integer(1),
       requireEvidence: flag,
-      judgeCriteria: listOf(rule('a text that is not empty', textOf)),
+      judgeCriteria: texts,
       prompts: promptsOf(DEBATE),
     },
     'debaters',
     'judge',
   )
   options(config, 'orchestration')
-  if (debaters.length < 2) {
-    throw refused('orchestration.debaters', debaters, 'a list of at least two agents', 'One alone has no debate.')
-  }
-  if (debaters.includes(judge)) {
-    throw refused('orchestration.judge', judge, 'an agent that is no debater', 'Nobody judges its own case.')
-  }
-  if (judgeCriteria?.length === 0) {
-    const accepted = 'a list of at least one text'
-    throw refused('orchestration.judgeCriteria', judgeCriteria, accepted, "Leave it out for the strategy's own.")
-  }
+  const wrong = (key: keyof DebateConfig, accepted: string, advice: string) =>
+    refused(`orchestration.${key}`, config[key], accepted, advice)
+  if (debaters.length < 2) throw wrong('debaters', 'a list of at least two agents', 'One alone has no debate.')
+  if (debaters.includes(judge)) throw wrong('judge', 'an agent that is no debater', 'Nobody judges its own case.')
+  if (judgeCriteria?.length === 0)
+    throw wrong('judgeCriteria', 'a list of at least one text', "Leave it out for the strategy's own.")
   if (positions === undefined) return
-  const twice = positions.find((position, i) => positions.indexOf(position) < i)
-  const wrong = twice !== undefined || positions.length < 2 || positions.length > debaters.length
-  if (!wrong) return
+  const isRepeated = new Set(positions).size < positions.length
+  if (!isRepeated && positions.length >= 2 && positions.length <= debaters.length) return
   const accepted = `from 2 to ${debaters.length} different positions, one for each debater at most`
-  throw refused('orchestration.positions', positions, accepted, 'Leave it out for the two sides of the question.')
+  throw wrong('positions', accepted, 'Leave it out for the two sides of the question.')
 }

@@ -21,8 +21,6 @@ export function surest(entries: readonly BlackboardEntry[]): BlackboardEntry {
 /** Patterns of keys, by the agent's name. An agent that is not in the record wants all entries except its own. */
 export type Interests = Partial<Record<string, readonly string[]>>
 
-type Wants = (key: string, author: string) => boolean
-
 export class News {
   /** Number of entries and new versions so far. */
   count = 0
@@ -79,12 +77,12 @@ export class News {
 }
 
 interface Desk {
-  wants: Wants
+  wants(key: string, author: string): boolean
   begins: boolean
   untold: Map<string, BlackboardEntry>
 }
 
-function wantsOf(agent: string, patterns: readonly string[] | undefined): Wants {
+function wantsOf(agent: string, patterns: readonly string[] | undefined): Desk['wants'] {
   if (!patterns) return (_key, author) => author !== agent
   const tests = patterns.map(compilePattern)
   return (key) => tests.some((fits) => fits(key))

@@ -9,7 +9,7 @@ import { flag, integer, oneOf, refused, rule, shape, wait } from '../shared/chec
 import { askEnough, tooFewAnswers } from './asking.ts'
 import { CONFLICT_RULES, type Combination, combine } from './conflicts.ts'
 import { resultOf } from './positions.ts'
-import { agentOf, agentsOf, type Strategy } from './strategy.ts'
+import { agentOf, agentsOf, choosing, namesIn, type Strategy } from './strategy.ts'
 
 /**
  * Independent agents work on the same query at the same time, and their answers are combined into one. Source: document
@@ -87,18 +87,14 @@ export const parallel: Strategy<ParallelConfig> = {
     return {
       name: 'parallel',
       async run(orchestrator, query) {
-        const agents = choose(orchestrator.agents.map(({ name }) => name))
+        const agents = choose(namesIn(orchestrator))
         const enough = waitFor === 'all' || waitFor === 'first' ? 1 : waitFor
         const alone = agents.length === 1 || (waitFor !== 'all' && enough === 1) // no other answer is wanted
         const isOneOfTheirs = how.by === 'vote' || how.by === 'best' || (how.by === 'merge' && alone)
         const concurrency = Math.max(1, Math.min(maxConcurrent ?? agents.length, agents.length))
         const metadata = agents.length === 1 ? LAST_SPEAKER : PERHAPS_LAST
-        const options = {
-          concurrency,
-          timeoutMs: timeoutPerAgentMs,
-          wallClock: true,
-          ...(isOneOfTheirs && { metadata }),
-        }
+        const limits = { concurrency, timeoutMs: timeoutPerAgentMs, wallClock: true }
+        const options = { ...limits, ...(isOneOfTheirs && { metadata }) }
         const outcomes =
           waitFor === 'all'
             ? await requestAllWithin(orchestrator, LIMIT, agents, query, options)
@@ -119,16 +115,8 @@ export const parallel: Strategy<ParallelConfig> = {
   },
 }
 
-/**
- * Returns a function that selects the agents to ask: those in the list, otherwise all that have no other part in the
- * protocol.
- */
-function chooser(config: ParallelConfig): (team: readonly string[]) => string[] {
-  const { agents, judge } = config
-  const aggregator = 'aggregator' in config ? config.aggregator : undefined
-  const listed = agents && [...agents]
-  return (team) => listed?.slice() ?? team.filter((name) => name !== judge && name !== aggregator)
-}
+const chooser = (config: ParallelConfig) =>
+  choosing(config.agents, config.judge, 'aggregator' in config ? config.aggregator : undefined)
 
 function combination(config: ParallelConfig, team: readonly string[]): Combination {
   const { conflictResolution: rule = 'vote', judge } = config
@@ -182,18 +170,14 @@ function check(config: ParallelConfig, team: readonly string[]): void {
 
   const wrong = (key: string, accepted: string, advice: string) =>
     refused(`orchestration.${key}`, Reflect.get(config, key), accepted, advice)
-  if (by !== 'vote' && by !== 'merge' && conflictResolution !== 'vote') {
+  if (by !== 'vote' && by !== 'merge' && conflictResolution !== 'vote')
     throw wrong('conflictResolution', '"vote"', 'The others act under aggregationStrategy "vote" and "merge" alone.')
-  }
-  if (by !== 'custom' && 'aggregator' in config && config.aggregator !== undefined) {
+  if (by !== 'custom' && 'aggregator' in config && config.aggregator !== undefined)
     throw wrong('aggregator', 'nothing', 'It acts under aggregationStrategy: "custom" alone.')
-  }
-  if (requireAll && waitFor !== undefined && waitFor !== 'all') {
+  if (requireAll && waitFor !== undefined && waitFor !== 'all')
     throw wrong('requireAll', 'false', 'It asks for every answer; waitFor is content with fewer.')
-  }
   const { length } = chooser(config)(team)
   if (length === 0) throw wrong('agents', 'a list of agents', 'Nobody is left but the judge or the aggregator.')
-  if (typeof waitFor === 'number' && (waitFor < 1 || waitFor > length)) {
+  if (typeof waitFor === 'number' && (waitFor < 1 || waitFor > length))
     throw wrong('waitFor', `"all", "first" or an integer from 1 to ${length}`, 'More agents are not asked.')
-  }
 }

@@ -17,7 +17,6 @@ const PASS_ON = {
 {summary}`,
 } as const
 
-/** Part of the script's context that passing on needs. */
 export type Passing = Pick<OrchestratorContext, 'agents' | 'complete' | 'decide' | 'signal'>
 
 /** Most characters that are passed on whole, as many as of a conversation that is inherited in full. */
@@ -27,10 +26,10 @@ const LONGEST_SUMMARY = 2_000
 
 const say = speaking(PASS_ON)
 
-/** Checks whether a text is too long to be passed on to that agent: only models are spared a long one. */
-function isLong({ agents }: Pick<Passing, 'agents'>, agent: string, { length }: string): boolean {
-  const { playedByModel = false, maxTokens = MAX_TOKENS } = agents.find(({ name }) => name === agent) ?? {}
-  return playedByModel && length > Math.min(LONGEST, maxTokens)
+/** Returns how many characters are passed on whole to that agent: only models are spared a long text. */
+function mostFor({ agents }: Pick<Passing, 'agents'>, agent: string): number {
+  const { playedByModel, maxTokens = MAX_TOKENS } = agents.find(({ name }) => name === agent) ?? {}
+  return playedByModel ? Math.min(LONGEST, maxTokens) : Number.POSITIVE_INFINITY
 }
 
 /**
@@ -38,9 +37,9 @@ function isLong({ agents }: Pick<Passing, 'agents'>, agent: string, { length }: 
  * for each token of its window. A summary costs a call of the agent's model. If that fails, the text is cut short.
  */
 export async function passedOn(orchestrator: Passing, agent: string, text: string): Promise<string> {
-  if (!isLong(orchestrator, agent, text)) return text
+  const most = mostFor(orchestrator, agent)
+  if (text.length <= most) return text
   const { maxTokens = MAX_TOKENS, model } = orchestrator.agents.find(({ name }) => name === agent) ?? {}
-  const most = Math.min(LONGEST, maxTokens)
   const maxOutputTokens = Math.min(LONGEST_SUMMARY, Math.ceil(maxTokens / 10))
   const readable = cutShort(text, maxTokens - 2 * maxOutputTokens) // a character hardly ever takes two tokens
   const prompt = say('summary', { agent, words: Math.floor(maxOutputTokens / 2), text: readable })
@@ -77,7 +76,7 @@ export class FullContext {
     const earlier = answers.slice(0, -1)
     const whole = asText(earlier)
     const last = asText(answers.slice(-1))
-    if (!isLong(this.#orchestrator, agent, whole)) return joined(whole, last)
+    if (whole.length <= mostFor(this.#orchestrator, agent)) return joined(whole, last)
     const known = joined(this.#summary, asText(earlier.slice(this.#summed)))
     const passed = await passedOn(this.#orchestrator, agent, known)
     if (passed !== known) {
@@ -88,4 +87,5 @@ export class FullContext {
   }
 }
 
-const joined = (...parts: readonly string[]): string => parts.filter((part) => part !== '').join('\n\n')
+/** Joins paragraphs, without those that are empty. */
+export const joined = (...parts: readonly string[]): string => parts.filter((part) => part !== '').join('\n\n')

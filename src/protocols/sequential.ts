@@ -8,7 +8,7 @@ import { TaskRefusedError, UnknownAgentError } from '../shared/errors.ts'
 import { lastWord, withVerbs } from './asking.ts'
 import { FullContext } from './pass-on.ts'
 import { type Answer, resultOf } from './positions.ts'
-import { agentsOf, type Strategy } from './strategy.ts'
+import { agentsOf, choosing, namesIn, type Strategy } from './strategy.ts'
 
 /**
  * A pipeline: each agent works on the answer of the one before it.
@@ -38,20 +38,24 @@ export interface SequentialConfig<N extends string = string> {
   earlyTermination?: boolean
 }
 
-/**
- * Gives the query to the first agent. Structured data goes from each agent to the next; the result is the last answer.
- */
+/** Structured data goes from each agent to the next; the result is the last answer. */
 export const sequential: Strategy<SequentialConfig> = {
   strategy: 'sequential',
   protocol(config, team) {
-    check(config, team)
+    const options = shape<SequentialConfig>({
+      strategy: oneOf('sequential'),
+      agentOrder: agentsOf(team, 'repeats'),
+      passFullContext: flag,
+      allowSkip: flag,
+      earlyTermination: flag,
+    })
+    options(config, 'orchestration')
     const { passFullContext = false, allowSkip = false, earlyTermination = true } = config
-    const listed = config.agentOrder && [...config.agentOrder]
+    const choose = choosing(config.agentOrder)
     return {
       name: 'sequential',
       async run(orchestrator, query) {
-        const team = orchestrator.agents
-        const order = listed ?? team.map(({ name }) => name)
+        const order = choose(namesIn(orchestrator))
         const answers: Answer[] = []
         const context = passFullContext ? new FullContext(orchestrator) : undefined
         let refusal: TaskRefusedError | undefined
@@ -61,7 +65,7 @@ export const sequential: Strategy<SequentialConfig> = {
             const content = !last ? query : context ? `${query}\n\n${await context.for(agent, answers)}` : last.content
             const isLast = at === order.length - 1
             const finish = earlyTermination && !isLast ? ['finish'] : []
-            const verbs = withVerbs(team, agent, ...finish, ...(allowSkip ? ['refuse'] : []))
+            const verbs = withVerbs(orchestrator.agents, agent, ...finish, ...(allowSkip ? ['refuse'] : []))
             const options = { structuredData: last?.structuredData, ...(verbs && { metadata: verbs }) }
             const message = isLast
               ? await lastWord(orchestrator, agent, content, options)
@@ -85,17 +89,6 @@ export const sequential: Strategy<SequentialConfig> = {
       },
     }
   },
-}
-
-function check(config: SequentialConfig, team: readonly string[]): void {
-  const options = shape<SequentialConfig>({
-    strategy: oneOf('sequential'),
-    agentOrder: agentsOf(team, 'repeats'),
-    passFullContext: flag,
-    allowSkip: flag,
-    earlyTermination: flag,
-  })
-  options(config, 'orchestration')
 }
 
 function isFinal(answer: Answer | undefined): boolean {

@@ -1,5 +1,6 @@
 /** Interface of all built-in strategies: a name, and a function from a configuration to a protocol. */
 
+import type { OrchestratorContext } from '../actors/definition/context.ts'
 import type { Protocol } from '../actors/definition/protocol.ts'
 import { compilePattern } from '../blackboard/entry.ts'
 import type { TeamSettings } from '../runtime/settings/settings.ts'
@@ -29,6 +30,17 @@ export function agentsOf(team: readonly string[], repeats?: 'repeats'): Check {
       if (again) throw refused(`${path}[${at}]`, name, 'each agent once', 'It is in the list already; remove it here.')
     }
   }
+}
+
+export const namesIn = ({ agents }: Pick<OrchestratorContext, 'agents'>): string[] => agents.map(({ name }) => name)
+
+/** Returns a function that selects the agents to ask: those in the list, otherwise all of the team but some. */
+export function choosing(
+  list: readonly string[] | undefined,
+  ...but: readonly unknown[]
+): (team: readonly string[]) => string[] {
+  const listed = list && [...list]
+  return (team) => listed?.slice() ?? team.filter((name) => !but.includes(name))
 }
 
 /** Checks for patterns of keys by agent name. Each agent must be in the team and in `readers`. */
