@@ -39,7 +39,7 @@ export function nameOf(server: unknown): string {
   )
 }
 
-/** Throws `ConfigurationError` for what is no server, and for arguments and variables that a program cannot be given. */
+/** Throws `ConfigurationError` for what is no server, and for what a program cannot be given. */
 export function checkServer(server: object): void {
   nameOf(server)
   const { args, env }: { args?: unknown; env?: unknown } = server

@@ -103,7 +103,7 @@ const LONGEST_NAME = 255 // bytes, of most file systems
 
 type Rule = readonly [breaks: RegExp, why: string]
 
-const ofPaths: readonly Rule[] = [
+const ofPaths = (): readonly Rule[] => [
   [/[\p{Cc}\p{Cs}]/u, 'it has a control character'],
   [/\\/, 'it has a backslash; folders are separated by "/"'],
   [/^~(?:\/|$)/, 'the home folder is not in the workspace'],
@@ -127,7 +127,7 @@ const ofWindows: readonly Rule[] = [
  */
 export function pathNames(path: string, root: string, platform: string = process.platform): string[] {
   const below = path === root || path.startsWith(`${root}/`) ? path.slice(root.length + 1) : path
-  refuse(path, brokenBy(below, ofPaths))
+  refuse(path, brokenBy(below, ofPaths()))
   const names = below.split('/').filter((name) => name !== '' && name !== '.')
   const rules = platform === 'win32' ? ofWindows : ofNames
   for (const name of names) {

@@ -5,7 +5,7 @@ import { defineTool, type ToolContext } from '../actors/definition/tool.ts'
 
 const MOST_SUBTASKS = 20
 
-/** What a model says changes nothing and takes no time. */
+/** Fields of a tool by which a model says something, and no more. */
 const STATEMENT = { readOnly: true, idempotent: true, sequential: true, timeoutMs: 5_000 }
 
 const text = z.string().trim().min(1).max(2_000)
