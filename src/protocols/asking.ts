@@ -59,24 +59,25 @@ export async function askEnough(
   return agents.flatMap((agent) => outcomes.get(agent) ?? [])
 }
 
-/**
- * Returns the failure itself if there is one, otherwise an error that lists all failures by agent. `asked` is the
- * number of agents.
- */
+/** Returns the error of a run with too few answers. `asked` is the number of agents. */
 export function tooFewAnswers(outcomes: readonly Outcome[], needed: number, asked: number): DramatisError {
-  const failures = outcomes.flatMap((outcome) => (outcome.ok ? [] : [{ agent: outcome.agent, error: outcome.error }]))
+  const failures = outcomes.filter((outcome) => !outcome.ok)
+  const answered = outcomes.length - failures.length
+  const message = `${needed} of ${asked} agents had to answer, ${answered} did.`
+  return allFailed(message, failures, { asked, needed, answered })
+}
+
+/** Returns the failure itself if there is one alone, otherwise an error that lists all of them behind `text`. */
+export function allFailed(
+  text: string,
+  failures: readonly { agent: string; error: DramatisError }[],
+  details: object = {},
+): DramatisError {
   const [first] = failures
   if (first && failures.length === 1) return first.error
-  const answered = outcomes.length - failures.length
   const list = failures.map(({ agent, error }) => ` "${agent}": ${error.code}: ${error.message}`)
-  const message = `${needed} of ${asked} agents had to answer, ${answered} did.${list.join(';')}`
-  const details = {
-    asked,
-    needed,
-    answered,
-    failures: failures.map(({ agent, error }) => ({ agent, ...error.toJSON() })),
-  }
-  return new AgentFailedError(message, details, first?.error)
+  const all = failures.map(({ agent, error }) => ({ agent, ...error.toJSON() }))
+  return new AgentFailedError(`${text}${list.join(';')}`, { ...details, failures: all }, first?.error)
 }
 
 /** Returns the failure of an agent. Throws the error if it is no such failure, or the run has ended. */
@@ -95,10 +96,15 @@ export async function outcomeOf(agent: string, ask: () => Promise<AgentMessage>)
   try {
     return { agent, ok: true, message: await ask() }
   } catch (error) {
-    if (error instanceof DramatisError) return { agent, ok: false, error }
-    return { agent, ok: false, error: new AgentFailedError(`"${agent}" failed: ${describe(error)}`, { agent }, error) }
+    return { agent, ok: false, error: errorOf(agent, error) }
   }
 }
+
+/** Returns an error with which a request to an agent ended. */
+export const errorOf = (agent: string, error: unknown): DramatisError =>
+  error instanceof DramatisError
+    ? error
+    : new AgentFailedError(`"${agent}" failed: ${describe(error)}`, { agent }, error)
 
 /** Value that the schema returns for an answer, and the message with the answer. */
 export interface AskedFor<T> {

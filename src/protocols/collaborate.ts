@@ -24,11 +24,10 @@ import {
   TAKEN_APART,
   undone,
 } from './run-tasks.ts'
-import { agentOf, agentsOf, type Strategy } from './strategy.ts'
+import { agentOf, agentsOf, choosing, namesIn, type Strategy } from './strategy.ts'
 import { type Finished, isDone, type PlannedTask } from './tasks.ts'
 
-/** Prompts of the strategy `collaborate` to the agents that split a task and that combine its results. */
-
+/** Prompts to the agents that split a task and that combine its results. */
 const COLLABORATE = {
   decompose: `Take the task apart into sub-tasks, each of which one member of a team can do alone. Reply with a JSON array of strings and nothing else, one string for each sub-task, in the order in which they are to be done. Reply with [] if the task is simple enough to be done in one piece.
 
@@ -123,12 +122,15 @@ export const collaborate: Strategy<CollaborateConfig> = {
     const { decomposer, order = 'sequence' } = config
     const graph = order === 'dependencies'
     const say = speaking(COLLABORATE, config.prompts)
-    const choose = chooser(config)
+    const choose = choosing(config.teammates, config.synthesizer)
     const how = combination(config)
     return {
       name: 'collaborate',
       async run(orchestrator, query) {
-        const teammates = () => choose(orchestrator.agents.map(({ name }) => name))
+        const teammates = () => {
+          const present = namesIn(orchestrator)
+          return choose(present).filter((name) => present.includes(name))
+        }
         const planner = decomposer ?? plannerAmong(orchestrator, [...teammates(), config.synthesizer])
         const prompt = say(graph ? 'dependencies' : 'decompose', { query })
         const tasks = planner ? await decompose(orchestrator, planner, prompt, graph) : undefined
@@ -234,9 +236,9 @@ const elected = (orchestrator: OrchestratorContext, finished: readonly [Finished
 /** Returns the failure of a sub-task that all agents were asked for and none has done. */
 function nobodys(orchestrator: OrchestratorContext, task: PlannedTask, finished: readonly Finished[]): Finished {
   const failures = finished.map(({ result }) => ({ agent: result.workerAgentRole, ...result.errorDetails }))
-  const refused = failures.every(({ type }) => type === 'TASK_REFUSED')
+  const isRefused = failures.every(({ type }) => type === 'TASK_REFUSED')
   const reasons = failures.map(({ agent, message }) => `"${agent}": ${message}`).join('; ')
-  return refused
+  return isRefused
     ? undone(orchestrator, task, `Nobody takes it. ${reasons}`, 'TASK_REFUSED')
     : undone(orchestrator, task, `Nobody could do it. ${reasons}`, 'AGENT_FAILED')
 }
@@ -248,15 +250,6 @@ function plannerAmong(orchestrator: OrchestratorContext, among: readonly (string
   )
   if (!planner) orchestrator.decide(TAKEN_APART, 'no', 'There is no decomposer, and no teammate has a model.')
   return planner?.name
-}
-
-/**
- * Returns a function that selects the agents to route to: those in the list that are still in the team, otherwise all
- * except the synthesizer.
- */
-function chooser({ teammates, synthesizer }: CollaborateConfig): (team: readonly string[]) => string[] {
-  const listed = teammates && [...teammates]
-  return (team) => (listed ? listed.filter((name) => team.includes(name)) : team.filter((name) => name !== synthesizer))
 }
 
 function combination({
@@ -291,11 +284,7 @@ function check(config: CollaborateConfig, team: readonly string[]): void {
     throw refused('orchestration.synthesizer', synthesizer, 'nothing', 'It acts under aggregation: "synthesize" alone.')
   if (order !== undefined && decomposer === false)
     throw refused('orchestration.order', order, 'nothing', 'Nobody takes the task apart: decomposer is false.')
-  if (chooser(config)(team).length === 0)
-    throw refused(
-      'orchestration.teammates',
-      config.teammates,
-      'a list of agents',
-      'Nobody is left but the synthesizer.',
-    )
+  const { teammates } = config
+  if (choosing(teammates, synthesizer)(team).length === 0)
+    throw refused('orchestration.teammates', teammates, 'a list of agents', 'Nobody is left but the synthesizer.')
 }

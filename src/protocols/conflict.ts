@@ -14,7 +14,7 @@ import {
   positionFrom,
   priorityOf,
   resultOf,
-  wordsOf,
+  valueAsText,
 } from './positions.ts'
 import { CONFLICT, JUDGE, speaking } from './prompts.ts'
 
@@ -195,7 +195,7 @@ export function settle(orchestrator: OrchestratorContext, { about, claims }: Con
     strongest.length === 1
       ? `The most evidence: ${weight} (${keys.join(', ')}), from ${from}.`
       : `The evidence is level (${weight}): ${most}, from ${from}.`
-  orchestrator.decide(`They contradict each other about ${about}: what holds?`, wordsOf(claim.value), reason)
+  orchestrator.decide(`They contradict each other about ${about}: what holds?`, valueAsText(claim.value), reason)
   return claim
 }
 
@@ -362,7 +362,7 @@ export function elect<T>(
   const backs = ({ value }: { value: unknown }) => canonical(value) === canonical(winner)
   const most = tied ? 'A tie: the first seen of those with the most votes' : 'The most votes'
   const backers = ballots.filter(backs).map(({ agent }) => agent)
-  orchestrator.decide(QUESTION, wordsOf(winner), `${most}, from ${backers.join(', ')}.`)
+  orchestrator.decide(QUESTION, valueAsText(winner), `${most}, from ${backers.join(', ')}.`)
   return candidates[ballots.findIndex(backs)] ?? candidates[0]
 }
 

@@ -7,7 +7,7 @@ import type { OrchestratorContext, Outcome } from '../actors/definition/context.
 import type { ScriptResult } from '../actors/definition/protocol.ts'
 import { isObject } from '../shared/checks.ts'
 import { ConsensusError, ReplyInvalidError, shown } from '../shared/errors.ts'
-import { sentencesOf, wordsOf as wordsIn } from '../shared/sentences.ts'
+import { sentencesOf, wordsOf } from '../shared/sentences.ts'
 import { lastWord } from './asking.ts'
 import {
   type Claim,
@@ -27,7 +27,7 @@ import {
   synthesize,
   voted,
 } from './conflict.ts'
-import { type Answered, asData, asText, priorityOf, resultOf, wordsOf } from './positions.ts'
+import { type Answered, asData, asText, priorityOf, resultOf, valueAsText } from './positions.ts'
 
 /*
  * Finds sentences of different agents that are the same but for one number, their last word, or a negation. It asks no
@@ -47,7 +47,7 @@ export function differencesIn(statements: readonly Statement[]): Contradiction[]
   const frames = new Map<string, Map<string, Claim>>()
   for (const { agent, text } of statements)
     for (const sentence of sentencesOf(text).slice(0, MOST_SENTENCES))
-      for (const { frame, filling } of gapsOf(wordsIn(sentence))) {
+      for (const { frame, filling } of gapsOf(wordsOf(sentence))) {
         const claims = frames.get(frame) ?? new Map<string, Claim>()
         frames.set(frame, claims)
         const claim = claims.get(filling)
@@ -138,13 +138,13 @@ function settledBy(orchestrator: OrchestratorContext, one: Contradiction, rule: 
   if (rule === 'vote') {
     const { claim, tied } = voted(orchestrator, claims)
     const most = tied ? 'A tie: the first of those with the most votes' : 'The most votes'
-    return choose(claim, wordsOf(claim.value), `${most}, from ${claim.agents.join(', ')}.`)
+    return choose(claim, valueAsText(claim.value), `${most}, from ${claim.agents.join(', ')}.`)
   }
   if (rule === 'priority') {
     const priorities = claims.map(({ agents }) => Math.max(...agents.map((agent) => priorityOf(orchestrator, agent))))
     const highest = Math.max(...priorities)
     const claim = claims[priorities.indexOf(highest)]!
-    return choose(claim, wordsOf(claim.value), `The highest priority, ${highest}, of ${claim.agents.join(', ')}.`)
+    return choose(claim, valueAsText(claim.value), `The highest priority, ${highest}, of ${claim.agents.join(', ')}.`)
   }
   choose(undefined, 'open', claimsAsText(claims))
   if (rule !== 'fail') return undefined
@@ -153,13 +153,13 @@ function settledBy(orchestrator: OrchestratorContext, one: Contradiction, rule: 
 }
 
 const claimsAsText = (claims: readonly Claim[]): string =>
-  claims.map((claim) => `${wordsOf(claim.value)} (${claim.agents.join(', ')})`).join('; ')
+  claims.map((claim) => `${valueAsText(claim.value)} (${claim.agents.join(', ')})`).join('; ')
 
 /** Returns the text with the contradictions behind it, if there are any. */
 export function withConflicts(text: string, conflicts: readonly Conflict[]): string {
   if (conflicts.length === 0) return text
   const lines = conflicts.map(({ about, claims, holds }) => {
-    const settled = holds ? `; what holds: ${wordsOf(holds.value)}` : ''
+    const settled = holds ? `; what holds: ${valueAsText(holds.value)}` : ''
     return `- ${about}: ${claimsAsText(claims)}${settled}`
   })
   return `${text}\n\n## Contradictions\n\n${lines.join('\n')}`

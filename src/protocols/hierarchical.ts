@@ -26,20 +26,11 @@ import { runInOrder, unmetNeeds } from './tasks.ts'
  * agents may delegate.
  */
 
-/** Options of the strategy that define the hierarchy. */
-interface Chart {
-  manager: string
-  workers: readonly string[]
-  maxDelegationDepth?: number
-  workerAutonomy?: Autonomy
-  progressReporting?: boolean
-}
-
 /**
  * Returns the settings of a team for a configuration that has been checked. They also apply to agents that are added
  * later.
  */
-function organized(settings: TeamSettings, config: Chart): TeamSettings {
+function organized(settings: TeamSettings, config: HierarchicalConfig): TeamSettings {
   const isWorker = ({ name }: AgentSettings) => config.workers.includes(name)
   const names = settings.agents.map(({ name }) => name)
   return {
@@ -56,7 +47,7 @@ function organized(settings: TeamSettings, config: Chart): TeamSettings {
   }
 }
 
-function boundOf({ maxDelegationDepth = 2, workerAutonomy = 'low' }: Chart): DelegationBound {
+function boundOf({ maxDelegationDepth = 2, workerAutonomy = 'low' }: HierarchicalConfig): DelegationBound {
   if (workerAutonomy === 'high') return depthBound(maxDelegationDepth)
   const why = `with workerAutonomy "${workerAutonomy}" the manager alone delegates`
   return { limit: 1, name: 'workerAutonomy', why }
@@ -66,7 +57,7 @@ function boundOf({ maxDelegationDepth = 2, workerAutonomy = 'low' }: Chart): Del
  * Returns a worker's role with its additions: its superior, and verbs that a model agent has as tools. Code agents have
  * all verbs.
  */
-function roleOf({ role, playedByModel }: AgentSettings, config: Chart): AgentRole {
+function roleOf({ role, playedByModel }: AgentSettings, config: HierarchicalConfig): AgentRole {
   const { maxDelegationDepth = 2, workerAutonomy = 'low', progressReporting = true } = config
   const { escalateTo = config.manager, tools = [], trust, delegationAllowed = true, canDelegateTo } = role
   const placed = { ...role, escalateTo }
@@ -230,21 +221,17 @@ function withoutUnmet({ tasks }: Plan, orchestrator: Pick<OrchestratorContext, '
   }))
 }
 
-interface Listed {
-  manager: string
-  workers: readonly string[]
-}
-
 /**
  * Returns the workers to which the manager may delegate by the current roles. The check is here because the host only
  * sees that the script delegates.
  */
-function withinReach(orchestrator: OrchestratorContext, { manager, workers }: Listed): OrchestratorContext['agents'] {
+function withinReach(
+  orchestrator: OrchestratorContext,
+  { manager, workers }: Pick<HierarchicalConfig, 'manager' | 'workers'>,
+): OrchestratorContext['agents'] {
   const role = orchestrator.agents.find(({ name }) => name === manager)
-  if (!role)
-    throw new UnknownAgentError(`The manager "${manager}" has left the team: add it again with addAgent().`, {
-      agent: manager,
-    })
+  const gone = `The manager "${manager}" has left the team: add it again with addAgent().`
+  if (!role) throw new UnknownAgentError(gone, { agent: manager })
   const delegates = role.delegationAllowed !== false && role.trust !== 'untrusted'
   const reached = orchestrator.agents.filter(
     ({ name, canBeDelegatedTo }) =>
@@ -253,11 +240,8 @@ function withinReach(orchestrator: OrchestratorContext, { manager, workers }: Li
   const names = reached.map(({ name }) => name)
   const left = workers.filter((name) => !names.includes(name)).map((name) => `"${name}"`)
   const why = `not to ${left.join(', ')}: the roles forbid it (canDelegateTo, delegationAllowed, canBeDelegatedTo, trust), or they have left the team`
-  if (names.length === 0)
-    throw new DelegationRefusedError(`"${manager}" may give tasks to none of its workers, ${why}. Change the roles.`, {
-      from: manager,
-      to: [...workers],
-    })
+  const none = `"${manager}" may give tasks to none of its workers, ${why}. Change the roles.`
+  if (names.length === 0) throw new DelegationRefusedError(none, { from: manager, to: [...workers] })
   if (left.length > 0)
     orchestrator.decide(`To whom may "${manager}" give tasks?`, names.join(', '), `N${why.slice(1)}.`)
   return reached

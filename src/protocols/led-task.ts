@@ -4,9 +4,10 @@
  */
 import type { OrchestratorContext } from '../actors/definition/context.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
-import { AgentFailedError, DramatisError, describe } from '../shared/errors.ts'
+import { type DramatisError, describe } from '../shared/errors.ts'
+import { errorOf } from './asking.ts'
 import type { Manager, Verdict } from './manager.ts'
-import { type Passing, passedOn } from './pass-on.ts'
+import { joined, type Passing, passedOn } from './pass-on.ts'
 import { resultOf } from './positions.ts'
 import type { HIERARCHICAL, Speak } from './prompts.ts'
 import { inheritedBy } from './run-tasks.ts'
@@ -86,11 +87,7 @@ export class LedTasks {
       return await this.#done(assignment, remarks)
     } catch (error) {
       this.#orchestrator.signal.throwIfAborted() // the end of the run is not a failure of the agent
-      const failure =
-        error instanceof DramatisError
-          ? error
-          : new AgentFailedError(`"${worker}" failed: ${describe(error)}`, { agent: worker }, error)
-      return { agent: worker, task, ok: false, error: failure }
+      return { agent: worker, task, ok: false, error: errorOf(worker, error) }
     }
   }
 
@@ -169,5 +166,3 @@ export class LedTasks {
     return remarks === '' ? '' : this.#say('remarks', { remarks })
   }
 }
-
-const joined = (...parts: readonly string[]): string => parts.filter((part) => part !== '').join('\n\n')

@@ -65,13 +65,13 @@ export const positionOf = (answer: Answer): Position => ({ ...resultOf(answer), 
 
 /** Returns a position for a value that an agent gives inside a larger answer. */
 export const positionFrom = (value: unknown): Position => ({
-  content: wordsOf(value),
+  content: valueAsText(value),
   structuredData: typeof value === 'string' ? null : value,
   value,
 })
 
 /** Returns a text as it is, any other value as JSON with its keys in order. */
-export const wordsOf = (value: unknown): string => (typeof value === 'string' ? value : canonical(value))
+export const valueAsText = (value: unknown): string => (typeof value === 'string' ? value : canonical(value))
 
 /** Returns the priority of an agent's role. */
 export const priorityOf = ({ agents }: Pick<OrchestratorContext, 'agents'>, agent: string): number =>

@@ -13,33 +13,21 @@ import {
   skippedSubTask,
 } from '../mailbox/sub-task.ts'
 import { isObject } from '../shared/checks.ts'
-import { AgentFailedError, CancelledError, DramatisError, ReplyInvalidError } from '../shared/errors.ts'
-import { askFor, type LastWords, lastWord, outcomeOf } from './asking.ts'
+import { AgentFailedError, CancelledError, ReplyInvalidError } from '../shared/errors.ts'
+import { askFor, failureOf, isModel, type LastWords, lastWord, outcomeOf } from './asking.ts'
 import type { Statement } from './conflict.ts'
 import { type Conflict, conflictsAsData } from './conflicts.ts'
 import type { Worker } from './forms.ts'
 import { type Passing, passedOn } from './pass-on.ts'
 import { resultOf } from './positions.ts'
 import type { Ended, RunIf } from './run-if.ts'
+import { wordsOf } from './task-results.ts'
 import { circleIn, type Finished, isDone, MOST_TASKS, type PlannedTask, runInOrder } from './tasks.ts'
-
-/** Returns the result of a request to a worker. */
-function resultFrom(subTask: SubTask, outcome: Outcome): SubTaskResult {
-  if (!outcome.ok) return failedSubTask(subTask, outcome.error.message, outcome.error.code)
-  const { content, structuredData } = outcome.message
-  return resultOfSubTask(subTask, content, structuredData)
-}
 
 const LATE: ReadonlySet<unknown> = new Set(['REQUEST_TIMEOUT', 'TURN_TIMEOUT', 'MESSAGE_EXPIRED'])
 
 export const isLate = ({ status, errorDetails }: SubTaskResult): boolean =>
   status === 'FAILED' && LATE.has(errorDetails.type)
-
-/** Returns an answer as text: its content, or the data of its result if it has no content. */
-function wordsOf({ content }: AgentMessage, { resultData }: SubTaskResult): string {
-  if (content !== '') return content
-  return typeof resultData === 'string' ? resultData : JSON.stringify(resultData ?? null)
-}
 
 /*
  * Makes one text of the results of several sub-tasks: joined, or written by an agent that is told which agent found
@@ -72,7 +60,6 @@ export async function synthesized(
   return resultOf({ agent, message })
 }
 
-/** Returns what the agents of finished sub-tasks have said. */
 export const statementsOf = (finished: readonly Finished[]): Statement[] =>
   finished
     .filter(isDone)
@@ -80,11 +67,8 @@ export const statementsOf = (finished: readonly Finished[]): Statement[] =>
 
 /** Returns each result under a heading with its task and its agent. */
 export function resultsAsText(finished: readonly Finished[]): string {
-  const sections = finished.map((each) => {
-    const { task, result } = each
-    return `## ${task.number}. ${task.description} (by ${result.workerAgentRole})\n\n${lineOf(each)}`
-  })
-  return sections.join('\n\n')
+  const headOf = ({ task, result }: Finished) => `## ${task.number}. ${task.description} (by ${result.workerAgentRole})`
+  return finished.map((each) => `${headOf(each)}\n\n${lineOf(each)}`).join('\n\n')
 }
 
 function lineOf({ task, result, words }: Finished): string {
@@ -100,20 +84,17 @@ export function nothingDone(text: string, finished: readonly Finished[]): AgentF
 }
 
 /**
- * Runs a task by some agent. A failure of the task is in the result and does not reject. `context`: results of the
- * tasks that it builds on.
- */
-export type Perform = (task: PlannedTask, context: string | undefined) => Promise<Finished>
-
-/**
  * Returns the result of each task in the order of the plan, which must have no cycle. A task that builds on a failed
  * one is not run, and counts as failed, unless it is run because that has failed (`runIf`); others go on. It rejects
  * only if the run ends.
+ *
+ * @param perform runs a task by some agent. `context`: results of the tasks that it builds on. A failure of the task
+ *   is in the result and does not reject.
  */
 export async function runTasks(
   orchestrator: Pick<OrchestratorContext, 'decide' | 'runId' | 'signal'>,
   tasks: readonly PlannedTask[],
-  perform: Perform,
+  perform: (task: PlannedTask, context: string | undefined) => Promise<Finished>,
 ): Promise<Finished[]> {
   const run = async (task: PlannedTask, needed: Finished[]): Promise<Finished> => {
     orchestrator.signal.throwIfAborted()
@@ -126,7 +107,7 @@ export async function runTasks(
   }
   const skip = (task: PlannedTask, reason: string): Finished => {
     orchestrator.decide(`Is ${titleOf(task)} run?`, 'skipped', reason)
-    return { task, result: skippedSubTask(subTaskOf(orchestrator, task, task.agent ?? 'nobody'), reason), words: '' }
+    return { task, result: skippedSubTask(subTaskOf(orchestrator, task), reason), words: '' }
   }
   return runInOrder(tasks, { run, skip, ended })
 }
@@ -145,13 +126,13 @@ export function undone(
   why: string,
   type?: string,
 ): Finished {
-  return { task, result: failedSubTask(subTaskOf(orchestrator, task, task.agent ?? 'nobody'), why, type), words: '' }
+  return { task, result: failedSubTask(subTaskOf(orchestrator, task), why, type), words: '' }
 }
 
 function subTaskOf(
   { runId }: Pick<OrchestratorContext, 'runId'>,
-  { number, description, tool, input, keys, replans = 0 }: PlannedTask,
-  agent: string,
+  { number, description, tool, input, keys, replans = 0, ...task }: PlannedTask,
+  agent = task.agent ?? 'nobody',
   context?: string,
 ): SubTask {
   const idOf = (times: number) => (times === 0 ? `${runId}.${number}` : `${runId}.${number}.${times}`)
@@ -193,8 +174,10 @@ export async function askWorker(
   const asked = { ...options, structuredData: subTask, ...said }
   const outcome = await outcomeOf(agent, () => orchestrator.request(agent, task.description, asked))
   orchestrator.signal.throwIfAborted() // the end of the run is not a failure of the agent
-  const result = resultFrom(subTask, outcome)
-  return { task, result, words: outcome.ok && result.status === 'COMPLETED' ? wordsOf(outcome.message, result) : '' }
+  if (!outcome.ok) return { task, result: failedSubTask(subTask, outcome.error.message, outcome.error.code), words: '' }
+  const { content, structuredData } = outcome.message
+  const result = resultOfSubTask(subTask, content, structuredData)
+  return { task, result, words: result.status === 'COMPLETED' ? content || wordsOf(result.resultData) : '' }
 }
 
 /** Question of the decision in the trace. */
@@ -218,9 +201,8 @@ export async function decompose(
   let message: AgentMessage
   try {
     message = await orchestrator.request(agent, content)
-  } catch (error) {
-    orchestrator.signal.throwIfAborted() // the end of the run is not a failure of the agent
-    if (!(error instanceof DramatisError)) throw error
+  } catch (thrown) {
+    const error = failureOf(orchestrator, thrown)
     return whole(`"${agent}" failed: ${error.code}: ${error.message}`)
   }
   const answer = message.structuredData ?? jsonIn(message.content)?.value
@@ -293,8 +275,7 @@ export function passingOn(
   workers: readonly string[],
 ): Record<string, unknown> {
   const inherits = new Set(agents.flatMap((agent) => (workers.includes(agent.name) ? (agent.inherits ?? []) : [])))
-  const isModel = agents.some(({ name, playedByModel }) => name === planner && playedByModel)
-  return isModel && inherits.size > 0 ? { [PASS_ON]: [...inherits] } : {}
+  return isModel(agents, planner) && inherits.size > 0 ? { [PASS_ON]: [...inherits] } : {}
 }
 
 /** Returns the metadata for a message to that worker with what it inherits, as the planner's answer has brought it. */

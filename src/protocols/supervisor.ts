@@ -1,10 +1,11 @@
+/** Strategy `supervisor`: experts work in parallel on what a supervisor plans, and their results become one answer. */
 import type { OrchestratorContext, RequestOptions } from '../actors/definition/context.ts'
 import type { ScriptResult } from '../actors/definition/protocol.ts'
 import { type Colleague, colleagueAsLine } from '../actors/model/prompt.ts'
 import { integer, oneOf, refused, shape, wait } from '../shared/checks.ts'
-import { DramatisError, ReplyInvalidError, UnknownAgentError } from '../shared/errors.ts'
+import { ReplyInvalidError, UnknownAgentError } from '../shared/errors.ts'
 import { apologize, failuresAsText } from './apologize.ts'
-import { lastWord } from './asking.ts'
+import { failureOf, lastWord } from './asking.ts'
 import { CONFLICT_RULES, conflictsAmong, withConflicts } from './conflicts.ts'
 import type { Worker } from './forms.ts'
 import { resultOf } from './positions.ts'
@@ -28,10 +29,9 @@ import { agentOf, agentsOf, type Strategy } from './strategy.ts'
 import { type Finished, isDone, type PlannedTask } from './tasks.ts'
 
 /**
- * Prompts of the strategy `supervisor`, for its planner and its aggregator. `apology` is for the aggregator, if a model
- * plays it and no expert could help; a user's own text in its place is the answer itself.
+ * Prompts for the planner and the aggregator. `apology` is for the aggregator, if a model plays it and no expert could
+ * help; a user's own text in its place is the answer itself.
  */
-
 const SUPERVISOR = {
   plan: `Take this question apart into tasks for the experts below: one task for each thing that is asked for, in the language of the question. An expert may get several tasks, or none. Tasks are worked on at the same time, but for those that depend on others.
 
@@ -81,11 +81,6 @@ const SUPERVISOR = {
 
 {failures}`,
 } as const
-
-/*
- * Strategy `supervisor`: a supervisor splits the query among experts that work in parallel, and their results become
- * one answer.
- */
 
 /** Flow of a team with the strategy `supervisor`: by a plan, by a fixed flow, or as one agent with tools. */
 export type FlowMode = 'multi_agent' | 'graph' | 'tools'
@@ -211,15 +206,12 @@ export const supervisor: Strategy<SupervisorConfig> = {
             const plan = await planTasks(orchestrator, planner, say('plan', known()), workers())
             const { tasks, reasoning } = plan
             if (tasks.length === 0) throw noTask(planner)
-            orchestrator.decide(
-              'What is to be done?',
-              tasks.length === 1 ? '1 task' : `${tasks.length} tasks`,
-              reasoning,
-            )
+            const many = tasks.length === 1 ? '1 task' : `${tasks.length} tasks`
+            orchestrator.decide('What is to be done?', many, reasoning)
             return plan
-          } catch (error) {
-            orchestrator.signal.throwIfAborted() // the end of the run is not a failure of the agent
-            if (fallback === undefined || !(error instanceof DramatisError)) throw error
+          } catch (thrown) {
+            const error = failureOf(orchestrator, thrown)
+            if (fallback === undefined) throw error
             orchestrator.decide('What is to be done?', fallback, `It gets the query. No plan: ${error.message}`)
             return { tasks: [] }
           }
@@ -257,9 +249,7 @@ export const supervisor: Strategy<SupervisorConfig> = {
           try {
             plan = await planAgain(orchestrator, planner, say('replan', { ...known(), ...failed }), workers(), task)
           } catch (error) {
-            orchestrator.signal.throwIfAborted()
-            if (!(error instanceof DramatisError)) throw error
-            plan = { tasks: [], reasoning: `No plan: ${error.message}` }
+            plan = { tasks: [], reasoning: `No plan: ${failureOf(orchestrator, error).message}` }
           }
           const [next] = plan.tasks
           orchestrator.decide(question, next?.description ?? 'nothing', plan.reasoning)

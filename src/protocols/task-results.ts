@@ -2,7 +2,8 @@
  * Formats the results of tasks that an agent gave to others: as text for the next reader, or as data for the next
  * program.
  */
-import { AgentFailedError, type DramatisError } from '../shared/errors.ts'
+import type { DramatisError } from '../shared/errors.ts'
+import { allFailed } from './asking.ts'
 import type { Statement } from './conflict.ts'
 
 /** Task with its result, and the last agent that has done it or failed at it. `skipped`: why it was not run. */
@@ -48,16 +49,8 @@ export const resultsAsData = (results: readonly TaskResult[]): object[] =>
 
 export const errorAsData = ({ code, message }: DramatisError) => ({ code, message })
 
-/**
- * Returns the error of a plan of which no task was done: the failure itself if there is one, otherwise an error that
- * lists them all.
- */
+/** Returns the error of a plan of which no task was done. */
 export function nothingDone(results: readonly TaskResult[]): DramatisError {
-  const failures = results.flatMap(({ agent, ...result }) => (result.error ? [{ agent, error: result.error }] : []))
-  const [first] = failures
-  if (first && failures.length === 1) return first.error
-  const list = failures.map(({ agent, error }) => ` "${agent}": ${error.code}: ${error.message}`)
-  const message = `None of the ${failures.length} tasks was done.${list.join(';')}`
-  const details = { failures: failures.map(({ agent, error }) => ({ agent, ...error.toJSON() })) }
-  return new AgentFailedError(message, details, first?.error)
+  const failures = results.flatMap(({ agent, error }) => (error ? [{ agent, error }] : []))
+  return allFailed(`None of the ${failures.length} tasks was done.`, failures)
 }
