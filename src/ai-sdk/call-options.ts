@@ -167,10 +167,7 @@ function merged(options: ProviderOptions, more: ProviderOptions): ProviderOption
   return { ...options, ...Object.fromEntries(joined) }
 }
 
-/**
- * Marks the system prompt, with the tools before it, and the end of the conversation: the next call of the same
- * conversation finds both in the cache.
- */
+/** Marks the ends of system prompt and conversation: the next call finds what is before them in the cache. */
 function marked(prompt: readonly PromptMessage[], mark: ProviderOptions): PromptMessage[] {
   const lastOfSystem = prompt.findLastIndex(({ role }) => role === 'system')
   return prompt.map((message, at) =>

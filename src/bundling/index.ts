@@ -1,7 +1,4 @@
-/**
- * Plugin of esbuild that makes one file of a service: agents become files beside the bundle, and so does what their
- * threads run.
- */
+/** Plugin of esbuild that makes one file of a service, with its agents and what their threads run beside it. */
 import type { Plugin } from 'esbuild'
 import { Bundling } from './bundling.ts'
 

@@ -55,11 +55,7 @@ function formatOf(name: string): ((text: string) => boolean) | undefined {
   return check && ((text) => text.length <= LONGEST && check(text))
 }
 
-/**
- * Returns the schema that a reference leads to.
- *
- * @throws Error for one that leads out of the schema, or nowhere.
- */
+/** Returns the schema that a reference leads to. Throws for one that leads out of the schema, or nowhere. */
 export function targetOf(root: unknown, ref: string): unknown {
   const shown = JSON.stringify(ref.length > 100 ? `${ref.slice(0, 100)}...` : ref)
   if (!/^#(?:\/|$)/.test(ref)) throw new Error(`it refers to ${shown}, which is not within it`)

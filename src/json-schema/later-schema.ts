@@ -3,10 +3,7 @@ import type { ModelSchema } from '../actors/definition/tool.ts'
 import type { Issue } from './check.ts'
 import type { LeftOut } from './leniency.ts'
 
-/**
- * Returns a schema that checks as that of `foreignSchema` does. `refused` makes issues of the error with which a schema
- * is refused; without issues any value fits.
- */
+/** Returns a schema that checks as `foreignSchema` does. `refused` makes issues of a refusal; none: any value fits. */
 export function laterSchema(
   jsonSchema: object,
   refused: (error: unknown) => readonly Issue[],

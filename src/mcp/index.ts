@@ -187,10 +187,7 @@ function toolOf(
 
 type Part = CallToolResult['content'][number]
 
-/**
- * Structured content, else text, else images and sounds as parts for the model, else the content as it is. Throws
- * `ToolFailedError` for a result that is an error.
- */
+/** Returns structured content, else text, else images and sounds as parts for the model, else the content as it is. */
 function outputOf(tool: string, { content, structuredContent, isError }: CallToolResult): unknown {
   const texts = content.flatMap((part) => (part.type === 'text' ? part.text : []))
   if (isError) {

@@ -78,10 +78,7 @@ const IN_SIMPLIFIED: Sentences = [
   '抱歉，处理时间过长，这次没能找到答案，请稍后再试。',
 ]
 
-/**
- * Part of the letters from which on a script is that of the question: names in Latin letters stand in questions of all
- * languages, where one letter can be a whole word.
- */
+/** Part of the letters that makes a script the question's: Latin names stand in questions of all languages. */
 const ENOUGH = 1 / 5
 
 /** Returns a sentence in a language of the script of the question; in English if that is Latin or not known. */
@@ -103,10 +100,7 @@ export const failuresAsText = (finished: readonly Finished[]): string =>
     .map(({ task, result }) => `- ${task.description} (${isLate(result) ? 'it took too long' : 'it failed'})`)
     .join('\n')
 
-/**
- * Returns the words of `agent`, if a model plays it and it answers to `prompt`; else a fixed sentence by the script of
- * the question.
- */
+/** Returns the words of `agent`, if a model plays it and it answers; else a fixed sentence. */
 export async function apologize(
   orchestrator: Pick<OrchestratorContext, 'agents' | 'request' | 'signal'>,
   agent: string,

@@ -133,10 +133,7 @@ export const auction: Strategy<AuctionConfig> = {
   },
 }
 
-/**
- * Returns the bidders that can get the task now, in their order. The team is not asked for each name, because the name
- * of an agent that has left is unknown to it.
- */
+/** Returns the bidders that can get the task now. Names of agents that have left are unknown to the team. */
 async function ableOf(
   orchestrator: OrchestratorContext,
   query: string,
@@ -177,10 +174,7 @@ async function chosen(
   }
 }
 
-/**
- * Returns the schema of an auctioneer's answer. It is written by hand, because a schema library is too much for every
- * team to load.
- */
+/** Returns the schema of an auctioneer's answer, without a library: that is too much for every team to load. */
 function choiceOf(bids: readonly Bid[]): ModelSchema {
   const names = bids.map(({ agent }) => agent)
   const properties = { winner: { type: 'string', enum: names }, reason: { type: 'string' } }

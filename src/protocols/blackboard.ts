@@ -1,7 +1,4 @@
-/**
- * Strategy `blackboard`: agents contribute to a shared board as entries that interest them appear. Source: document
- * 002, 2.2.1 and 2.4.2.
- */
+/** Strategy `blackboard`: agents contribute to a shared board as entries that interest them appear. */
 import type { OrchestratorContext, Outcome } from '../actors/definition/context.ts'
 import type { ScriptResult } from '../actors/definition/protocol.ts'
 import { isTrustedTo, type RoleInfo } from '../actors/definition/role.ts'
@@ -95,10 +92,7 @@ type Say = Speak<keyof typeof BLACKBOARD>
 const QUERY = 'query'
 const QUESTION = 'Which entry is the solution?'
 
-/**
- * Asks the agents that have new entries, then waits until an entry or an answer comes. Only the entries decide which
- * agent works when.
- */
+/** Asks the agents that have new entries, then waits until an entry or an answer comes. */
 export const blackboard: Strategy<BlackboardConfig> = {
   strategy: 'blackboard',
   prepare: (config, settings) => {
@@ -168,10 +162,7 @@ export const blackboard: Strategy<BlackboardConfig> = {
   },
 }
 
-/**
- * Returns the scope of the board, with 'on_use' turned into 'run': the board exists from the start, so that callers can
- * also write to it.
- */
+/** Turns 'on_use' into 'run': the board exists from the start, so that callers can also write to it. */
 function scopeFrom(scope: BlackboardScope): BlackboardScope {
   if (scope) return scope === 'on_use' ? 'run' : scope
   const advice = 'The strategy "blackboard" works on it; leave the option out.'
@@ -201,10 +192,7 @@ function told(say: Say, query: string, entries: readonly BlackboardEntry[]): str
   return entries.length === 0 ? say('begin', { query }) : say('contribute', { query, entries: entriesAsText(entries) })
 }
 
-/**
- * Ends the run with a solution. Its author may finish the turn and write more; the work of the others is no longer
- * needed and is cancelled.
- */
+/** Ends the run with a solution. Its author may finish its turn; the work of the others is cancelled. */
 async function solved(
   orchestrator: OrchestratorContext,
   found: ReadonlyMap<string, BlackboardEntry>,

@@ -1,7 +1,4 @@
-/**
- * Strategy `collaborate`: an agent splits the task, each part is routed to a capable teammate, and the results are
- * combined.
- */
+/** Strategy `collaborate`: an agent splits the task, and capable teammates do the parts. */
 import type { OrchestratorContext, Outcome } from '../actors/definition/context.ts'
 import type { ScriptResult } from '../actors/definition/protocol.ts'
 import { IN_WORDS } from '../actors/model/last-speaker.ts'
@@ -192,10 +189,7 @@ async function whole(
 const answerLine = (outcome: Outcome): string =>
   outcome.ok ? resultOf(outcome).content : `("${outcome.agent}" failed: ${outcome.error.message})`
 
-/**
- * Runs a sub-task by the agent that it is routed to. If it is routed to none, all agents run it, and one of their
- * results is elected.
- */
+/** Runs a sub-task by the agent that it is routed to, otherwise by all, and elects one of their results. */
 async function part(
   orchestrator: OrchestratorContext,
   task: PlannedTask,

@@ -56,10 +56,7 @@ export function statedIn({ value }: Statement): unknown {
   return rest
 }
 
-/**
- * Returns all claims of the statements, key by key. undefined: one of them is not an object, so there are no keys to
- * compare.
- */
+/** Returns all claims, key by key; undefined if one of the statements is no object, so that it has no keys. */
 export function claimsByKey(statements: readonly Statement[]): Map<string, Claim[]> | undefined {
   const byKey = new Map<string, Claim[]>()
   for (const statement of statements) {
@@ -80,10 +77,7 @@ function add(claims: Claim[], value: unknown, agent: string): void {
   else if (!same.agents.includes(agent)) same.agents.push(agent)
 }
 
-/**
- * Returns the statements of texts that contradict each other, as the judge finds them. undefined: its answer is not
- * usable, which is no reason to end without a result.
- */
+/** Returns the contradictions that the judge finds; undefined if its answer is not usable. */
 export async function judged(
   orchestrator: OrchestratorContext,
   judge: string,
@@ -124,10 +118,7 @@ const TOLERANCE = 1e-9
 /** Returns the keys of a claim's evidence, each once, and the summed confidence of their entries. */
 export type Evidence = (claim: Claim) => { keys: string[]; weight: number }
 
-/**
- * Reads the board for the evidence of claims. A reference counts as much as its entry's confidence. A reference to a
- * key without a valid entry counts nothing.
- */
+/** Reads the board. A reference to a key without a valid entry counts nothing. */
 export async function evidenceOn(
   { blackboard }: Pick<OrchestratorContext, 'blackboard'>,
   statements: readonly Statement[],
@@ -141,10 +132,7 @@ export async function evidenceOn(
   }
 }
 
-/**
- * Returns the keys that a statement refers to: the list `references` in its data, otherwise the keys in brackets in its
- * text.
- */
+/** Returns the keys that a statement refers to: by `references` in its data, else in brackets in its text. */
 function referencesOf({ value, text }: Statement): string[] {
   const listed = isObject(value) && 'references' in value ? value.references : undefined
   if (Array.isArray(listed)) return listed.filter((key) => typeof key === 'string')
@@ -245,12 +233,7 @@ async function joined(
 
 const say = speaking(JUDGE)
 
-/**
- * Returns the answer that the judge finds best. The judge names its agent in `structuredData.best`, otherwise in its
- * content.
- *
- * @throws {ReplyInvalidError} when the judge names no agent, or several.
- */
+/** Returns the answer that the judge finds best. Throws `ReplyInvalidError` if it names no agent, or several. */
 export async function pickBest(
   orchestrator: Pick<OrchestratorContext, 'request'>,
   judge: string,
@@ -288,11 +271,6 @@ function named({ content, structuredData }: AgentMessage, names: readonly string
   return found.length === 1 ? found[0] : undefined
 }
 
-/*
- * Chooses one of several answers. A conflict means answers that differ by structure; the trace says how it was
- * resolved.
- */
-
 /** Way to settle a contradiction. */
 export type ConflictRule = 'vote' | 'priority' | 'evidence' | 'synthesize' | 'fail'
 
@@ -306,11 +284,7 @@ export type Resolution =
 
 const QUESTION = 'The answers differ: which one counts?'
 
-/**
- * Returns the answer that counts. Answers are compared by their structured data, or by their content if they have none.
- *
- * @throws {ConsensusError} in a conflict under 'fail'.
- */
+/** Returns the answer that counts. Throws `ConsensusError` for answers that differ, under the rule 'fail'. */
 export async function resolveConflict(
   orchestrator: OrchestratorContext,
   query: string,
@@ -347,10 +321,7 @@ export async function resolveConflict(
   }
 }
 
-/**
- * Returns the first candidate whose value has the most votes. If the values differ, the choice is a decision in the
- * trace.
- */
+/** Returns the first candidate whose value has the most votes. The trace says so if the values differ. */
 export function elect<T>(
   orchestrator: Pick<OrchestratorContext, 'decide' | 'vote'>,
   candidates: readonly [T, ...T[]],

@@ -1,7 +1,4 @@
-/**
- * Looks for contradictions where answers are combined and none is chosen: what is found is recorded, settled by a rule,
- * and told to whoever combines.
- */
+/** Contradictions where answers are combined and none is chosen: found, settled by a rule, and told to the reader. */
 
 import type { OrchestratorContext, Outcome } from '../actors/definition/context.ts'
 import type { ScriptResult } from '../actors/definition/protocol.ts'
@@ -92,11 +89,7 @@ interface How {
   judge?: string | undefined
 }
 
-/**
- * Returns the contradictions between statements of different agents. Data is compared key by key.
- *
- * @throws {ConsensusError} for a contradiction under the rule 'fail'.
- */
+/** Returns the contradictions between agents. Throws `ConsensusError` for one under the rule 'fail'. */
 export async function conflictsAmong(
   orchestrator: OrchestratorContext,
   query: string,

@@ -119,10 +119,7 @@ function begin(
   return how === 'synthesis' ? synthesis(council, say, tieBreaker) : discussion(council, say)
 }
 
-/**
- * Returns the position that enough agents support, and whether one is possible. The count goes into the trace in any
- * case.
- */
+/** Returns the position that enough agents support, and whether one is possible. The trace has the count. */
 function count(
   orchestrator: Pick<OrchestratorContext, 'agents' | 'decide' | 'vote'>,
   round: number,

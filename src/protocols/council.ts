@@ -49,10 +49,7 @@ export class Council {
     this.#checkEnough()
   }
 
-  /**
-   * Asks some members and returns their answers. null: the answer is not usable; the member stays, but supports no
-   * position this time. A member that fails drops out and is not in the result.
-   */
+  /** Returns the answers of members; null: not usable, so it supports no position now. One that fails drops out. */
   async askEach<T>(
     members: readonly string[],
     content: string,
@@ -107,11 +104,6 @@ export class Council {
   }
 }
 
-/*
- * Three methods by which agents with different positions come closer. Each returns, round by round, the position of
- * each agent.
- */
-
 /** Position that each agent supports after a round; null: none. */
 export type Standing = ReadonlyMap<string, Position | null>
 
@@ -126,10 +118,7 @@ type Say = Speak<keyof typeof CONSENSUS>
 export const backedIn = (standing: Standing): [string, Position][] =>
   [...standing].flatMap(([agent, position]) => (position ? [[agent, position]] : []))
 
-/**
- * Votes on the answers that were given at first. An answer without votes is not on the next list, as long as at least
- * two remain.
- */
+/** Votes on the first answers. One without votes leaves the list, as long as at least two remain. */
 export function voting(council: Council, say: Say): Method {
   const { query } = council
   const method = {

@@ -45,10 +45,7 @@ export function inFlowMode<Options extends Switchable>(options: Options, mode: s
   return flow === 'tools' ? { ...switched, agents: equipped(options.agents, orchestration) } : switched
 }
 
-/**
- * Returns the agents, where the one that answers alone also has the tools and the keys of supervisor and experts. Of
- * several tools with one name the first is kept.
- */
+/** Gives the agent that answers alone the tools and keys of the others; of tools with one name the first is kept. */
 function equipped(agents: readonly AgentRole[], { supervisor, experts, fallback }: SupervisorConfig): AgentRole[] {
   const alone = fallback ?? supervisor
   const owners = [alone, supervisor, ...experts]

@@ -45,15 +45,7 @@ function nullable(form: Json): Json {
   }
 }
 
-/*
- * Schemas of the answers that agents in a deliberation are asked for. The file is loaded when an agent is asked: a team
- * of code agents without such questions starts without zod.
- */
-
-/**
- * Makes a field optional and accepts null for it. Models often write null there, although the schema does not say so,
- * and the meaning is clear.
- */
+/** Makes a field optional and accepts null for it: models often write that, and the meaning is clear. */
 export const absent = <Form extends z.ZodType>(form: Form) => z.preprocess((given) => given ?? undefined, form)
 
 /** Text beside the requested answer; '' if there is none. */
@@ -119,11 +111,6 @@ export const contradictionsAmong = (agents: readonly string[]) => {
   const statements = z.array(z.object({ agent: z.enum(agents), statement: z.string() }))
   return portable(z.object({ contradictions: z.array(z.object({ about: z.string(), statements })) }))
 }
-
-/*
- * Zod schemas that strategies use. The file is loaded when there is something to check: a team of code agents starts
- * without it.
- */
 
 const id = z.string().min(1)
 const parties = { subTaskId: id, parentTaskId: id }

@@ -21,15 +21,7 @@ import { agentOf, agentsOf, type Strategy } from './strategy.ts'
 import { joinedResults, nothingDone, statementsOf, type TaskResult } from './task-results.ts'
 import { runInOrder, unmetNeeds } from './tasks.ts'
 
-/*
- * Settings that the strategy `hierarchical` changes before a team's first run: who escalates to whom, and how deeply
- * agents may delegate.
- */
-
-/**
- * Returns the settings of a team for a configuration that has been checked. They also apply to agents that are added
- * later.
- */
+/** Returns the settings with the changes of the hierarchy, which also apply to agents that are added later. */
 function organized(settings: TeamSettings, config: HierarchicalConfig): TeamSettings {
   const isWorker = ({ name }: AgentSettings) => config.workers.includes(name)
   const names = settings.agents.map(({ name }) => name)
@@ -53,10 +45,7 @@ function boundOf({ maxDelegationDepth = 2, workerAutonomy = 'low' }: Hierarchica
   return { limit: 1, name: 'workerAutonomy', why }
 }
 
-/**
- * Returns a worker's role with its additions: its superior, and verbs that a model agent has as tools. Code agents have
- * all verbs.
- */
+/** Returns a worker's role with its superior, and with verbs as tools for a model: code has all verbs. */
 function roleOf({ role, playedByModel }: AgentSettings, config: HierarchicalConfig): AgentRole {
   const { maxDelegationDepth = 2, workerAutonomy = 'low', progressReporting = true } = config
   const { escalateTo = config.manager, tools = [], trust, delegationAllowed = true, canDelegateTo } = role
@@ -221,10 +210,7 @@ function withoutUnmet({ tasks }: Plan, orchestrator: Pick<OrchestratorContext, '
   }))
 }
 
-/**
- * Returns the workers to which the manager may delegate by the current roles. The check is here because the host only
- * sees that the script delegates.
- */
+/** Returns the workers to which the manager may delegate: the host only sees that the script delegates. */
 function withinReach(
   orchestrator: OrchestratorContext,
   { manager, workers }: Pick<HierarchicalConfig, 'manager' | 'workers'>,

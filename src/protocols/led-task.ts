@@ -1,7 +1,4 @@
-/**
- * Runs one task of a manager's plan, from the proposal to the result. The worker's autonomy decides which steps the
- * manager approves.
- */
+/** Tasks of a manager's plan, from proposal to result; the worker's autonomy decides which steps are approved. */
 import type { OrchestratorContext } from '../actors/definition/context.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
 import { type DramatisError, describe } from '../shared/errors.ts'

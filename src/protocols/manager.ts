@@ -1,7 +1,4 @@
-/**
- * Questions to an agent that leads others, and the schemas of its answers. The file is loaded only when needed, because
- * it imports zod.
- */
+/** Questions to an agent that leads others, and the schemas of its answers. It imports zod, so it is loaded late. */
 import { z } from 'zod'
 import type { OrchestratorContext } from '../actors/definition/context.ts'
 import type { ModelSchema } from '../actors/definition/tool.ts'

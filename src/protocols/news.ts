@@ -32,10 +32,7 @@ export class News {
     this.#desks = new Map(agents.map((agent) => [agent, desk(agent)]))
   }
 
-  /**
-   * Adds an entry; returns false if this version is already known. Agents get only the newest version of an entry, and
-   * no entry that is superseded.
-   */
+  /** Adds an entry; false: this version is known. Agents get the newest versions, and no superseded entry. */
   add(entry: BlackboardEntry): boolean {
     const { key, version, author, supersedes } = entry
     if (version <= (this.#versions.get(key) ?? 0)) return false
@@ -49,10 +46,7 @@ export class News {
     return true
   }
 
-  /**
-   * Marks the agents whose interests match the key to begin, also without new entries. If no agent's interests match,
-   * it marks all and returns false.
-   */
+  /** Lets the agents that are interested in the key begin. If there is none, lets all, and returns false. */
   begin(key: string): boolean {
     const desks = [...this.#desks.values()]
     const interested = desks.filter(({ wants }) => wants(key, ''))

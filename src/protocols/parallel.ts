@@ -1,7 +1,4 @@
-/**
- * Strategy `parallel`: independent agents work on the same query at the same time, and their answers are combined into
- * one.
- */
+/** Strategy `parallel`: independent agents work on the same query, and their answers are combined. */
 import type { OrchestratorContext, Outcome } from '../actors/definition/context.ts'
 import { LAST_SPEAKER, PERHAPS_LAST } from '../actors/model/last-speaker.ts'
 import { requestAllWithin, turnBehind } from '../actors/turn/context.ts'

@@ -40,10 +40,7 @@ export function asData(outcomes: readonly Outcome[]): { outputs: object[] } {
   return { outputs }
 }
 
-/**
- * Answer that agents can support. `value` is used for comparison: the data of the answer, or its content if it has no
- * data.
- */
+/** Answer that agents can support. `value`, by which it is compared, is its data, or its content. */
 export interface Position {
   content: string
   structuredData: unknown
@@ -101,10 +98,7 @@ export const standsAsData = (stands: readonly Stand[]): object[] =>
     structuredData: structuredData ?? null,
   }))
 
-/**
- * Agreement that is needed: a share of the weight above 0, up to 1; or 'all', which is every agent, whatever its
- * weight.
- */
+/** Agreement that is needed: a share of the weight, up to 1, or every agent, whatever its weight. */
 export type Needed = number | 'all'
 
 export interface Agreement {

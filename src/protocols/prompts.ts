@@ -134,10 +134,7 @@ export function speaking<Name extends string>(
     )
 }
 
-/**
- * Returns a check of a user's own prompts: each must have the name of one of the strategy's, and no placeholder that
- * this one does not have.
- */
+/** Checks a user's own prompts: each has the name of one of the strategy's, and no placeholders but those. */
 export function promptsOf(defaults: Prompts<string>): Check {
   const names = Object.keys(defaults)
   return (given, path) => {

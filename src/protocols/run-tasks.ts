@@ -29,21 +29,10 @@ const LATE: ReadonlySet<unknown> = new Set(['REQUEST_TIMEOUT', 'TURN_TIMEOUT', '
 export const isLate = ({ status, errorDetails }: SubTaskResult): boolean =>
   status === 'FAILED' && LATE.has(errorDetails.type)
 
-/*
- * Makes one text of the results of several sub-tasks: joined, or written by an agent that is told which agent found
- * what.
- */
-
-/**
- * Returns one line per result, in the order of the plan. A sub-task that failed or was skipped is replaced by its
- * reason.
- */
+/** Returns one line per result, in the order of the plan, with the reason where there is none. */
 export const joined = (finished: readonly Finished[]): string => finished.map(lineOf).join('\n')
 
-/**
- * Returns the answer of an agent that gets `content`, which contains the results. It also gets them as
- * `structuredData: { query, results }`, with `contradictions` if there are any.
- */
+/** Returns the answer of an agent to `content`, which contains the results; it also gets them as data. */
 export async function synthesized(
   orchestrator: LastWords,
   agent: string,
@@ -156,10 +145,7 @@ export function titleOf({ number, description }: PlannedTask): string {
   return `sub-task ${number} (${short})`
 }
 
-/**
- * Returns the result of the sub-task. It rejects only if the run ends. `results`: those of the sub-tasks that it builds
- * on; of long ones a model gets a summary.
- */
+/** Returns the result of the sub-task. Rejects only if the run ends. `results`: of those that it builds on. */
 export async function askWorker(
   orchestrator: Passing & Pick<OrchestratorContext, 'request' | 'runId'>,
   agent: string,
@@ -292,10 +278,7 @@ export function inheritedBy(
 
 /* Asks an agent for a plan that assigns tasks to agents. */
 
-/**
- * Plan made from the planner's answer, `{ tasks: [{ agent, task, tool?, input?, apiKeysConfigRef?, dependsOn?,
- * runIf? }], reasoning }`.
- */
+/** Plan made from the planner's answer. */
 export interface Plan {
   tasks: PlannedTask[]
   reasoning: string
@@ -388,10 +371,7 @@ export class Workers {
   readonly #answered: () => Promise<void>
   readonly #workers: ReadonlyMap<string, Asked>
 
-  /**
-   * Each agent is asked at most `rounds` times. It is busy until `answered`, which is called after each answer, has
-   * resolved.
-   */
+  /** Each agent is asked at most `rounds` times, and is busy until `answered`, called after each answer, resolves. */
   constructor(
     orchestrator: Pick<OrchestratorContext, 'request' | 'signal'>,
     agents: readonly string[],

@@ -1,7 +1,4 @@
-/**
- * Strategy `sequential`: a pipeline, in which each agent works on the answer of the one before it. Source: document
- * 002, 2.2.2.
- */
+/** Strategy `sequential`: a pipeline, in which each agent works on the answer of the one before it. */
 
 import { flag, oneOf, shape } from '../shared/checks.ts'
 import { TaskRefusedError, UnknownAgentError } from '../shared/errors.ts'

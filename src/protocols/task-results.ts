@@ -1,7 +1,4 @@
-/**
- * Formats the results of tasks that an agent gave to others: as text for the next reader, or as data for the next
- * program.
- */
+/** Results of tasks that an agent gave to others, as text for the next reader, or as data for a program. */
 import type { DramatisError } from '../shared/errors.ts'
 import { allFailed } from './asking.ts'
 import type { Statement } from './conflict.ts'
@@ -32,10 +29,7 @@ export const joinedResults = (results: readonly TaskResult[]): string =>
 export const resultsWithTasks = (results: readonly TaskResult[]): string =>
   results.map((result) => `## ${result.agent}\n\nTask: ${result.task}\n\n${outcomeOf(result)}`).join('\n\n')
 
-/**
- * Returns request options with the data of a step in the metadata: a code agent reads it instead of the text for
- * models.
- */
+/** Returns options with the data of a step in the metadata, which a code agent reads in place of the text. */
 export const asData = (step: string, data: object) => ({ metadata: { hierarchical: { step, ...data } } })
 
 /** Returns the results as data for a code agent as manager, in addition to the text. */

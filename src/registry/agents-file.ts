@@ -1,7 +1,4 @@
-/**
- * Registry of a team from an agents.yaml. The file is read again when it has changed, and written when an agent defines
- * a type.
- */
+/** Registry of a team from an agents.yaml, which is read when it has changed, and written when a type is defined. */
 
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { isDeepStrictEqual } from 'node:util'

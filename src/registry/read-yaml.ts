@@ -1,7 +1,4 @@
-/**
- * Reads a YAML file as plain values, with the place of each. The cost is bounded by the size of the file, whoever wrote
- * it.
- */
+/** Reads a YAML file as plain values with their places, at a cost bounded by its size, whoever wrote it. */
 
 import {
   isAlias,
@@ -82,10 +79,7 @@ export class Places {
     return new ConfigurationError(`${this.#file}:${line}:${column}: ${text}`, at, cause)
   }
 
-  /**
-   * Returns the same error with the place of the option at `path`, or of the nearest option around it. Default: the
-   * path of the error itself.
-   */
+  /** Returns the error with the place of the option at `path` (default: its own), or of the nearest around it. */
   located(error: ConfigurationError, path = error.details.path): ConfigurationError {
     const { path: own, ...details } = error.details
     if (typeof path !== 'string' || 'line' in details) return error
@@ -101,10 +95,7 @@ export class Places {
 
 const lastStep = (path: string) => Math.max(path.lastIndexOf('.'), path.lastIndexOf('['))
 
-/**
- * Maximum size of a file. A longer text is no configuration, and the parser's time grows with the square of the number
- * of errors.
- */
+/** Longest text: a longer one is no configuration, and the parser's time grows with the square of its errors. */
 const MOST_CHARACTERS = 2 ** 17
 const MOST_DEPTH = 100
 /** Maximum number of values, including those that aliases repeat. */

@@ -1,7 +1,4 @@
-/**
- * Classes that an agents.yaml may name without code of its own. A class given to `loadTeam`, or a file beside the
- * agents.yaml, goes first.
- */
+/** Classes that an agents.yaml may name without code, unless loadTeam is given one, or a file has it. */
 
 import { dirname, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -25,10 +22,7 @@ import {
 import { createTaskPlan, decomposeTask, markSubtaskComplete } from '../tools/subtasks.ts'
 import { type WorkspaceOptions, workspace } from '../tools/workspace.ts'
 
-/*
- * Experts that an agents.yaml may name as classes: those of a city desk, and workers of a research desk. Keys stand
- * in variables of the environment, which the tools read when they are used.
- */
+/** Keys stand in variables of the environment, which the tools read when they are used. */
 
 /** Time limit of each expert of a city desk, in ms. */
 export const EXPERT_MS = 10_000

@@ -88,18 +88,10 @@ export function agentDefaults(value: unknown): AgentDefaults {
   }
 }
 
-/*
- * Finds the code that a file names: by a path relative to the file, or by the name of a class, in a module beside the
- * file.
- */
-
 const RELATIVE = /^\.\.?[\\/]/
 const ENDINGS = ['.ts', '.mts', '.js', '.mjs']
 
-/**
- * Returns the href of a module that is named relative to a file; any other name is returned as it is. Throws if no such
- * file exists.
- */
+/** Returns the href of a module that is named relative to a file, and any other name as it is. */
 export function moduleAt(module: string, path: string, file: URL): string {
   if (!RELATIVE.test(module)) return module
   const { href, pathname } = new URL(module.replaceAll('\\', '/'), file)
@@ -109,20 +101,14 @@ export function moduleAt(module: string, path: string, file: URL): string {
   throw refused(path, module, 'a file that is there', advice)
 }
 
-/**
- * Returns the href of the file beside the given one that is named after a class. The name is as it is or in lower case:
- * OrchestratorAgent is in orchestrator_agent.ts.
- */
+/** Returns the href of the file beside the given one that is named after a class. */
 function moduleOfClass(name: string, file: URL): string | undefined {
   if (!/^[\p{L}_$][\p{L}\p{N}_$]*$/u.test(name)) return undefined
   const places = stemsOf(name).flatMap((stem) => ENDINGS.map((ending) => new URL(`./${stem}${ending}`, file)))
   return places.find(isFile)?.href
 }
 
-/**
- * Returns the possible file names of a class, without ending: the name as it is, and in lower case with '_' and with
- * '-' between its words.
- */
+/** Returns the names of a class's file: as it is, and in lower case with '_' or '-' between its words. */
 function stemsOf(name: string): string[] {
   const words = name.replaceAll(/([\p{Ll}\d])(\p{Lu})/gu, '$1_$2').toLowerCase()
   return [...new Set([name, words, words.replaceAll('_', '-')])]
@@ -144,11 +130,7 @@ export const writtenOutput: Check = (value, path) => {
   if (typeof value !== 'string') outputShape(value, path)
 }
 
-/**
- * Returns the schema. A name is relative to `file`.
- *
- * @throws ConfigurationError for a file that has none.
- */
+/** Returns the schema. A name is relative to `file`. */
 export function outputAt(output: WrittenOutput, path: string, file: URL): ModelSchema | object {
   if (typeof output !== 'string') return output
   try {
@@ -202,10 +184,7 @@ const entryFields: Fields<Entry> = {
 
 const entryShape: Check = shape(entryFields)
 
-/**
- * Returns the roles of a file, in its order. `planner`: the supervisor of the strategy of that name. Throws for the
- * first invalid entry, with its path.
- */
+/** Returns the roles, in the order of the file. `planner`: the supervisor of the strategy of that name. */
 export function rolesFrom(agents: unknown, surroundings: Surroundings, planner?: unknown): AgentRole[] {
   if (!isObject(agents) || Object.keys(agents).length === 0)
     throw refused('agents', agents, 'an entry for each agent, by its name')

@@ -25,10 +25,7 @@ import {
   writtenOutput,
 } from './roles.ts'
 
-/*
- * Source of the text of an agents.yaml: a file, or memory for a rehearsal. Reads and writes are synchronous, so nothing
- * can happen between them.
- */
+/** Text of an agents.yaml. Reads and writes are synchronous, so nothing can happen between them. */
 
 export interface TextSource {
   /** Returns a value that differs if the text may have changed. */
@@ -173,10 +170,7 @@ function withoutCode(value: object): object {
   return value
 }
 
-/**
- * Returns the orchestration of the team. Without one the query goes to the first agent, which may delegate tasks to
- * others, as the orchestrator of a coding desk.
- */
+/** Without an orchestration the query goes to the first agent, which may delegate tasks. */
 function orchestrationFrom(given: unknown, agents: readonly string[], file: URL): OrchestrationConfig {
   if (given === undefined) return { strategy: 'sequential', agentOrder: agents.slice(0, 1) }
   if (!isObject(given) || !('module' in given) || typeof given.module !== 'string') return given as OrchestrationConfig

@@ -55,11 +55,7 @@ export function checkedOptions<S extends z.ZodType>(tool: string, schema: S, opt
   throw new ConfigurationError(`${wrong}. Correct the options of ${tool}.`, { path })
 }
 
-/**
- * Throws for a tool whose packages are not all installed where this package is.
- *
- * @throws ConfigurationError that names them, and the command that installs them.
- */
+/** Throws `ConfigurationError` with the command that installs them, if packages of a tool are missing. */
 export function needsPackages(tool: string, packages: readonly string[]): void {
   const resolve = ownResolve()
   if (!resolve) return // a bundle that has left this package behind: the start of its first thread says so

@@ -89,10 +89,7 @@ export function ownAddresses(): ReadonlySet<string> {
   return new Set(found.filter((address) => ipaddr.isValid(address)).map((address) => ipaddr.parse(address).toString()))
 }
 
-/**
- * Why an address may not be reached; undefined if it may. It is one that a resolver or the URL parser gave; `own` are
- * those of this machine.
- */
+/** Why an address of a resolver may not be reached; undefined if it may. `own`: those of this machine. */
 export function refusal(address: string, own: ReadonlySet<string> = new Set()): string | undefined {
   if (!ipaddr.isValid(address)) return 'not an IP address'
   const parsed = ipaddr.parse(address)

@@ -27,11 +27,7 @@ const LIMITS = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 16, stac
 
 let slots: Slots | undefined
 
-/**
- * Returns the number of tasks that run at a time in this process.
- *
- * @throws ConfigurationError if the variable is set to something else than such a number.
- */
+/** Returns how many tasks run at a time in this process. Throws for what is no such number. */
 export function sandboxThreads(set: string | undefined): number {
   if (set === undefined) return USUAL_THREADS
   const threads = Number(set)
