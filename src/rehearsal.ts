@@ -132,7 +132,6 @@ export class Rehearser {
     return this.#play(seed, stage, options, part)
   }
 
-  /** Plays an old run with the team of those options. */
   async playOld(options: () => MultiAgentPatternOptions, part: OldRunPart): Promise<PlayedOldRun> {
     const given = options()
     checkModules(given.agents, part.modules)

@@ -48,7 +48,6 @@ export function failedCall(asked: Asked, request: ModelRequest): FailedCall {
   }
 }
 
-/** Converts anything thrown into the error for the caller. */
 export function failureOf(thrown: unknown, call: FailedCall): unknown {
   if (thrown instanceof DramatisError) return thrown
   if (thrown instanceof UnfitContentError) {
@@ -137,7 +136,6 @@ const SILENT = new Set(['tool-input-end', 'response-metadata', 'ping', 'raw'])
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** An answer that is being received. */
 export class SdkAnswer {
   readonly #call: Pick<FailedCall, 'asked'>
   readonly #isStream: boolean
@@ -167,7 +165,6 @@ export class SdkAnswer {
     yield* this.take({ type: 'finish', finishReason, usage })
   }
 
-  /** Yields the pieces that a part of a stream adds. */
   *take(given: unknown): Generator<ModelPiece> {
     if (!isObject(given)) throw this.#wrong('answered with something else than a part')
     const part = given as Fields
@@ -292,7 +289,6 @@ function* citationsLeftOut(citations: unknown): Generator<ModelPiece> {
     yield { warning: 'the answer has citations, which are left out: answers have no place for them.' }
 }
 
-/** Returns a warning of the specification as a sentence. */
 function sentenceOf(warning: unknown): string {
   const { type, feature, details, message } = Object(warning) as Fields
   if (typeof message === 'string') return message

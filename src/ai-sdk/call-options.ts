@@ -29,7 +29,6 @@ export interface Family {
   parallelToolCalls?(parallel: boolean): ProviderOptions
   /** Has the provider keep to the schema of the answer. */
   strictAnswer?(strict: boolean): ProviderOptions
-  /** Fields of the request's body. */
   body?(fields: Record<string, unknown>): ProviderOptions
 }
 

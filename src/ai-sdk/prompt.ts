@@ -15,7 +15,6 @@ import { inputObject } from '../runtime/providers/call-input.ts'
  * neither its packages nor their types are needed. Source: `@ai-sdk/provider`, `LanguageModelV3` and `LanguageModelV4`.
  */
 
-/** Options of a provider, by its name. */
 export type ProviderOptions = Record<string, Record<string, unknown>>
 
 interface WithOptions {
@@ -162,7 +161,6 @@ export class UnfitContentError extends Error {
   }
 }
 
-/** Forms of media that a model takes. */
 export interface Takes {
   url: TakesUrl
   /** Images and files in results of tools. Otherwise they follow the results, as a message of the user. */

@@ -74,7 +74,6 @@ export class Bundling {
     this.sources = of?.sources ?? new Map()
   }
 
-  /** Makes this the build of the host. */
   host(): void {
     assertFits(this.#build.initialOptions)
     const index = JSON.stringify(fileURLToPath(ownFile('index.js')))
@@ -102,7 +101,6 @@ export class Bundling {
     this.#modules()
   }
 
-  /** Says what `dramatis` is. */
   #package(contents: string): void {
     if (this.#isExternal) return
     const { onResolve, onLoad } = this.#build
@@ -110,7 +108,6 @@ export class Bundling {
     onLoad({ filter: /./, namespace: PACKAGE }, () => ({ contents, resolveDir: fileURLToPath(ownFile('.')) }))
   }
 
-  /** Emits each module that a source names by its URL. */
   #modules(): void {
     const { onResolve, onLoad } = this.#build
     const own = [fileURLToPath(ownFile('.')), fileURLToPath(ownFile('../host/'))]

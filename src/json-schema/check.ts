@@ -97,7 +97,6 @@ export interface CheckOptions {
   part?: unknown
 }
 
-/** Returns what is wrong with a value; an empty list: nothing. */
 export function issuesOf(
   root: unknown,
   value: unknown,

@@ -30,7 +30,6 @@ export class Leniency {
     this.#leftOut = leftOut
   }
 
-  /** Is called with each schema within. */
   visit(schema: Fields): void {
     if (TURNED.some((key) => Object.hasOwn(schema, key))) this.#turned.push(schema)
   }

@@ -27,7 +27,6 @@ export function faultOf(source: string): string | undefined {
   return ofZod(source) ? undefined : (syntaxFaultOf(source) ?? sizeFaultOf(source))
 }
 
-/** Checks whether a value is a regular expression as JSON Schema has them. */
 export const isPattern = (value: unknown): value is string =>
   typeof value === 'string' && syntaxFaultOf(value) === undefined
 

@@ -147,7 +147,6 @@ export interface OfferedTool {
 
 export interface Offer {
   readonly tools: readonly OfferedTool[]
-  /** Tools that cannot be used, with the reason of each. */
   readonly refused: ReadonlyMap<string, string>
   /** Keywords of schemas that are not checked by, with their tools and reasons. */
   readonly leftOut: readonly string[]

@@ -89,7 +89,6 @@ export async function mcpTools(server: McpServer, options: McpToolsOptions = {})
 }
 
 const DEFAULT_MS = 30_000
-/** Keywords that are told of in one line. */
 const MOST_TOLD = 20
 const LONGEST_NAME = 64
 

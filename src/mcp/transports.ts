@@ -37,7 +37,6 @@ const LONGEST_WORDS = 300
 /** Transport of a session: it carries messages, and says what to do before it is closed and what to wait for then. */
 export interface Line {
   transport: Transport
-  /** Ends it at once. */
   end: Refuse
   isLost?(error: unknown): boolean
   leave?(): Promise<void>
@@ -127,7 +126,6 @@ export class Lines {
   #parts: Uint8Array[] = []
   #pending = 0
 
-  /** Bytes of the line that is not over yet. */
   get pending(): number {
     return this.#pending
   }
@@ -143,7 +141,6 @@ export class Lines {
     this.#add(chunk.subarray(from))
   }
 
-  /** Lets go of what is not a line yet. */
   drop(): void {
     this.#parts = []
     this.#pending = 0
@@ -207,7 +204,6 @@ export class StdioTransport implements Transport {
     this.#parts = parts
   }
 
-  /** Resolves when the process runs. */
   async start(): Promise<void> {
     const { command, args = [], env = {}, cwd } = this.#server
     const { kit, printed } = this.#parts
@@ -257,7 +253,6 @@ export class StdioTransport implements Transport {
     this.#over()
   }
 
-  /** Ends server and connection at once. */
   end(what: string): Error {
     const error = this.#parts.refuse(what)
     this.#child?.kill('SIGKILL')

@@ -10,7 +10,6 @@ import type { AgentMessage } from '../mailbox/message.ts'
 import { AgentFailedError, CancelledError, DramatisError, describe, ReplyInvalidError } from '../shared/errors.ts'
 
 interface EnoughOptions extends Pick<RequestOptions, 'timeoutMs' | 'wallClock' | 'metadata'> {
-  /** Number of agents that are asked at a time. */
   concurrency: number
   /** Told how many agents wait to be asked, whenever that changes. */
   note: NoteWaiting | undefined
@@ -87,11 +86,9 @@ export function failureOf({ signal }: Pick<OrchestratorContext, 'signal'>, error
   throw error
 }
 
-/** Checks whether a model plays that agent. */
 export const isModel = (agents: OrchestratorContext['agents'], agent: string): boolean =>
   agents.some(({ name, playedByModel }) => name === agent && playedByModel)
 
-/** Returns the outcome of one request. */
 export async function outcomeOf(agent: string, ask: () => Promise<AgentMessage>): Promise<Outcome> {
   try {
     return { agent, ok: true, message: await ask() }
@@ -100,7 +97,6 @@ export async function outcomeOf(agent: string, ask: () => Promise<AgentMessage>)
   }
 }
 
-/** Returns an error with which a request to an agent ended. */
 export const errorOf = (agent: string, error: unknown): DramatisError =>
   error instanceof DramatisError
     ? error

@@ -22,9 +22,7 @@ import { promptsOf, type Speak, speaking } from './prompts.ts'
 import { agentOf, agentsOf, choosing, namesIn, type Strategy } from './strategy.ts'
 
 const AUCTION = {
-  /** Prompt to each bidder. */
   bid: BID_WANTED,
-  /** Prompt to the auctioneer. */
   choose: `Agents bid for the task below. Choose the one that gets it: answer with JSON alone,
 {"winner": its name, "reason": one sentence}.
 
@@ -93,7 +91,6 @@ export interface AuctionConfig<N extends string = string> {
 const CANNOT = 'stopped, without the tokens for it, not to be given tasks (canBeDelegatedTo), or no more in the team'
 const AWARD = 'Who gets the task?'
 
-/** Asks for bids and gives the task to the winner. If the winner fails, it holds another auction without it. */
 export const auction: Strategy<AuctionConfig> = {
   strategy: 'auction',
   protocol(config, team) {
@@ -143,7 +140,6 @@ async function ableOf(
   return bidders.flatMap((name) => able.get(name) ?? [])
 }
 
-/** Returns the winner: the auctioneer's choice, otherwise the best bid. */
 async function chosen(
   orchestrator: OrchestratorContext,
   auctioneer: string | undefined,
@@ -194,7 +190,6 @@ function asText({ agents }: OrchestratorContext, bids: readonly Bid[]): string {
   return lines.join('\n')
 }
 
-/** Returns the agent with the least to do, for an auction without bids. */
 async function idlest(
   orchestrator: OrchestratorContext,
   query: string,

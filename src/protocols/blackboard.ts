@@ -16,11 +16,8 @@ import { Workers } from './run-tasks.ts'
 import { agentOf, agentsOf, choosing, interestsOf, namesIn, type Strategy } from './strategy.ts'
 
 const BLACKBOARD = {
-  /** Prompt to an agent that begins, when the board has no entries for it. */
   begin: '{query}',
-  /** Prompt to an agent with new entries. */
   contribute: '{query}\n\n# New on the blackboard\n\n{entries}',
-  /** Prompt to the synthesizer, when there is no solution. */
   synthesize:
     'This is what a team has gathered on its blackboard. Reply with the one answer that follows from it.\n\n# Question\n\n{query}\n\n# Blackboard\n\n{entries}',
   /** Said to a model with the first two: how it contributes. */
@@ -169,7 +166,6 @@ function scopeFrom(scope: BlackboardScope): BlackboardScope {
   throw refused('enableBlackboard', scope, 'true or { scope }', advice)
 }
 
-/** Throws if none of the contributors may write on the blackboard. */
 function checkWriters(contributors: readonly Pick<RoleInfo, 'name' | 'trust'>[]): void {
   const isReader = ({ trust }: Pick<RoleInfo, 'trust'>) => !isTrustedTo(trust, 'blackboard.write')
   if (contributors.length === 0 || !contributors.every(isReader)) return
@@ -215,7 +211,6 @@ function whyNone(withNews: readonly string[], maxRounds: number, quietMs: number
   return `maxRounds: there is more for ${withNews.join(', ')}, asked ${maxRounds} times already.`
 }
 
-/** Returns the synthesizer's answer. Without a synthesizer it returns the list of the entries. */
 async function unsolved(
   orchestrator: OrchestratorContext,
   query: string,

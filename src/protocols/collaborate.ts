@@ -110,7 +110,6 @@ export interface CollaborateConfig<N extends string = string> {
   prompts?: Partial<Record<string, string>>
 }
 
-/** Splits the task if possible, routes each part to a teammate, and combines the results. */
 export const collaborate: Strategy<CollaborateConfig> = {
   strategy: 'collaborate',
   routes: true,
@@ -159,7 +158,6 @@ const finder = (how: Combination) => ({
   judge: how.rule && how.by === 'synthesize' ? how.synthesizer : undefined,
 })
 
-/** Runs the whole task without a split: by the agent that it is routed to, otherwise by all. */
 async function whole(
   orchestrator: OrchestratorContext,
   query: string,
@@ -223,11 +221,9 @@ function takers({ agents }: OrchestratorContext, among: readonly string[]): stri
 const nobodyTakes = (among: readonly string[]) =>
   `No teammate takes tasks: canBeDelegatedTo is false in the roles of ${among.join(', ')}. Change one of them.`
 
-/** Elects one of several results, by the weights of the agents that gave them. */
 const elected = (orchestrator: OrchestratorContext, finished: readonly [Finished, ...Finished[]]): Finished =>
   elect(orchestrator, finished, ({ result }) => ({ agent: result.workerAgentRole, value: result.resultData }))
 
-/** Returns the failure of a sub-task that all agents were asked for and none has done. */
 function nobodys(orchestrator: OrchestratorContext, task: PlannedTask, finished: readonly Finished[]): Finished {
   const failures = finished.map(({ result }) => ({ agent: result.workerAgentRole, ...result.errorDetails }))
   const isRefused = failures.every(({ type }) => type === 'TASK_REFUSED')

@@ -18,7 +18,6 @@ import {
 } from './positions.ts'
 import { CONFLICT, JUDGE, speaking } from './prompts.ts'
 
-/** Value that agents claim, with the names of these agents. */
 export interface Claim {
   value: unknown
   agents: string[]
@@ -187,7 +186,6 @@ export function settle(orchestrator: OrchestratorContext, { about, claims }: Con
   return claim
 }
 
-/** Returns the claim with the most votes. */
 export function voted(orchestrator: Pick<OrchestratorContext, 'vote'>, claims: readonly Claim[]) {
   const ballots = claims.flatMap(({ value, agents }) => agents.map((agent) => ({ agent, value })))
   const { winner, tied } = orchestrator.vote(ballots)
@@ -271,7 +269,6 @@ function named({ content, structuredData }: AgentMessage, names: readonly string
   return found.length === 1 ? found[0] : undefined
 }
 
-/** Way to settle a contradiction. */
 export type ConflictRule = 'vote' | 'priority' | 'evidence' | 'synthesize' | 'fail'
 
 /**

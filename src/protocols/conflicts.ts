@@ -39,7 +39,6 @@ const NEGATIONS: ReadonlySet<string> = new Set(
   'not no never nicht nie kein keine pas jamais nunca não non не нет'.split(' '),
 )
 
-/** Returns the contradictions in texts, in the order in which they appear. */
 export function differencesIn(statements: readonly Statement[]): Contradiction[] {
   const frames = new Map<string, Map<string, Claim>>()
   for (const { agent, text } of statements)
@@ -148,7 +147,6 @@ function settledBy(orchestrator: OrchestratorContext, one: Contradiction, rule: 
 const claimsAsText = (claims: readonly Claim[]): string =>
   claims.map((claim) => `${valueAsText(claim.value)} (${claim.agents.join(', ')})`).join('; ')
 
-/** Returns the text with the contradictions behind it, if there are any. */
 export function withConflicts(text: string, conflicts: readonly Conflict[]): string {
   if (conflicts.length === 0) return text
   const lines = conflicts.map(({ about, claims, holds }) => {

@@ -68,7 +68,6 @@ export interface ConsensusConfig<N extends string = string> {
 
 const TIE = 'They do not agree: which answer counts?'
 
-/** Asks all agents, counts, and runs rounds of the method until enough agents agree or the rounds are over. */
 export const consensus: Strategy<ConsensusConfig> = {
   strategy: 'consensus',
   protocol(config, team) {

@@ -32,7 +32,6 @@ export class Council {
     this.query = query
   }
 
-  /** Names of the agents that still take part. */
   get members(): string[] {
     return [...this.held.keys()]
   }

@@ -74,7 +74,6 @@ export interface DebateConfig<N extends string = string> {
 
 const WINNER = 'Who has won the debate?'
 
-/** Lets the debaters speak in turn, asks the judge for its verdict, and then for the answer. */
 export const debate: Strategy<DebateConfig> = {
   strategy: 'debate',
   protocol(config, team) {
@@ -156,7 +155,6 @@ function hasTwoSides(
   return false
 }
 
-/** Asks a debater for its argument in reply to what was said since its last turn. */
 async function speak(orchestrator: OrchestratorContext, turn: Turn, say: Say, cites: boolean): Promise<Argument> {
   const { query, debater, position, isGiven, round, rounds, said } = turn
   const since = said.slice(said.findLastIndex(({ agent }) => agent === debater) + 1)

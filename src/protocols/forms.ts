@@ -51,7 +51,6 @@ export const absent = <Form extends z.ZodType>(form: Form) => z.preprocess((give
 /** Text beside the requested answer; '' if there is none. */
 export const note = absent(z.string().default(''))
 
-/** Schema of the condition on which a task of a plan is run. */
 export const condition = absent(
   z
     .strictObject({
@@ -67,7 +66,6 @@ export const condition = absent(
     ),
 )
 
-/** Schema of a choice from a list that is numbered from 1. */
 export const choiceOf = (length: number) =>
   portable(z.object({ choice: z.number().int().min(1).max(length), reasons: note }))
 
@@ -87,7 +85,6 @@ export const viewAmong = (members: readonly string[]) =>
       ),
   )
 
-/** Schema of an opinion about a text. */
 export const opinion = portable(z.object({ accept: z.boolean(), objection: note }))
 
 const argument = z.string().trim().min(1)
@@ -148,7 +145,6 @@ export const subTaskResultSchema: z.ZodType<SubTaskResult> = z.discriminatedUnio
   }),
 ])
 
-/** Agent that a plan may name. */
 export interface Worker {
   readonly name: string
   /** Profiles of API keys that it holds. */

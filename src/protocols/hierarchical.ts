@@ -140,7 +140,6 @@ export interface HierarchicalConfig<N extends string = string> {
   prompts?: Partial<Record<string, string>>
 }
 
-/** Asks for a plan, runs its tasks in their order, and makes one answer of the results. */
 export const hierarchical: Strategy<HierarchicalConfig> = {
   strategy: 'hierarchical',
   prepare: (config, settings) => organized(settings, config),

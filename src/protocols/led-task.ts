@@ -17,13 +17,10 @@ export interface Assignment {
   number: number
   worker: string
   task: string
-  /** Identifier of the task that this task is a part of. */
   parentTask: string | null
-  /** Results of the tasks that it depends on. */
   earlier: readonly TaskResult[]
 }
 
-/** Part of the script's context that is needed here. */
 type Leading = Passing & Pick<OrchestratorContext, 'request' | 'delegate'>
 
 type Done = Extract<TaskResult, { ok: true }>

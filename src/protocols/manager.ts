@@ -21,7 +21,6 @@ export interface Plan {
   reasoning: string
 }
 
-/** Manager's answer about a proposal or a result. */
 export type Verdict = z.output<typeof WANTED>
 const WANTED = z.object({ approved: z.boolean(), remarks: note })
 const VERDICT = portable(WANTED)
@@ -57,7 +56,6 @@ export class Manager {
   readonly #query: string
   readonly #say: Speak<keyof typeof HIERARCHICAL>
   readonly #names: readonly string[]
-  /** Workers as text for the manager, one line each. */
   readonly #list: string
   readonly #choice: ModelSchema<unknown, { worker: string | null; remarks: string }>
 
@@ -90,13 +88,11 @@ export class Manager {
     }
   }
 
-  /** Asks whether the worker may do the task as it proposes. */
   async approve(worker: string, task: string, proposal: string): Promise<Verdict> {
     const content = this.#say('approve', { worker, task, proposal })
     return this.#ask(content, VERDICT, asData('approve', { worker, task, proposal }))
   }
 
-  /** Asks whether the result is good enough as it is. */
   async review(worker: string, task: string, result: unknown): Promise<Verdict> {
     const content = this.#say('review', { worker, task, result: wordsOf(result) })
     return this.#ask(content, VERDICT, asData('review', { worker, task, result }))
@@ -113,13 +109,11 @@ export class Manager {
     return this.#ask(content, this.#choice, asData('reassign', data))
   }
 
-  /** Asks for the run's answer without results of workers. */
   alone(): Promise<AgentMessage> {
     const content = this.#say('alone', { query: this.#query })
     return lastWord(this.#orchestrator, this.name, content, asData('alone', { query: this.#query }))
   }
 
-  /** Asks for the run's answer, made from the results. */
   summarize(results: readonly TaskResult[], conflicts: readonly Conflict[]): Promise<AgentMessage> {
     const all = withConflicts(resultsWithTasks(results), conflicts)
     const content = this.#say('summary', { query: this.#query, results: all })

@@ -3,7 +3,6 @@ import type { ScriptResult } from '../actors/definition/protocol.ts'
 import { type BlackboardEntry, compilePattern, entryLine, entryText } from '../blackboard/entry.ts'
 import { own } from '../shared/values.ts'
 
-/** Returns one line per entry: its key, type, author and value. */
 export function entriesAsText(entries: readonly BlackboardEntry[]): string {
   return entries.map((entry) => `- ${entryLine(entry)}`).join('\n')
 }
@@ -59,7 +58,6 @@ export class News {
     return [...this.#desks].filter(([, { begins, untold }]) => begins || untold.size > 0).map(([agent]) => agent)
   }
 
-  /** Returns the entries for that agent, and marks them as seen. */
   take(agent: string): BlackboardEntry[] {
     const desk = this.#desks.get(agent)
     if (!desk) return []

@@ -73,7 +73,6 @@ export type ParallelConfig<N extends string = string> = {
 
 const LIMIT = 'orchestration.maxConcurrent'
 
-/** Asks all agents, waits until enough have answered, and combines the answers. The run fails if no agent answered. */
 export const parallel: Strategy<ParallelConfig> = {
   strategy: 'parallel',
   protocol(config, team) {
@@ -127,7 +126,6 @@ function combination(config: ParallelConfig, team: readonly string[]): Combinati
   return { by, rule, judge }
 }
 
-/** Returns the one agent that has no other part. */
 function leftOver(
   { agents, judge }: ParallelConfig,
   team: readonly string[],

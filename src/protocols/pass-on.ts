@@ -21,7 +21,6 @@ export type Passing = Pick<OrchestratorContext, 'agents' | 'complete' | 'decide'
 
 /** Most characters that are passed on whole, as many as of a conversation that is inherited in full. */
 const LONGEST = 2 ** 15
-/** Tokens of a summary, at most. */
 const LONGEST_SUMMARY = 2_000
 
 const say = speaking(PASS_ON)

@@ -3,13 +3,11 @@ import type { OrchestratorContext, Outcome } from '../actors/definition/context.
 import { type Ballot, canonical } from '../actors/model/decisions.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
 
-/** Answer of an agent. */
 export interface Answer {
   agent: string
   message: AgentMessage
 }
 
-/** Outcome of a request that succeeded. */
 export type Answered = Extract<Outcome, { ok: true }>
 
 /** Returns an answer as the result of a script. The content of a code agent's answer with data alone is their JSON. */
@@ -47,7 +45,6 @@ export interface Position {
   value: unknown
 }
 
-/** Position with the agents that support it. */
 export interface Stand {
   position: Position
   agents: string[]
@@ -70,7 +67,6 @@ export const positionFrom = (value: unknown): Position => ({
 /** Returns a text as it is, any other value as JSON with its keys in order. */
 export const valueAsText = (value: unknown): string => (typeof value === 'string' ? value : canonical(value))
 
-/** Returns the priority of an agent's role. */
 export const priorityOf = ({ agents }: Pick<OrchestratorContext, 'agents'>, agent: string): number =>
   agents.find(({ name }) => name === agent)?.priority ?? 0
 
@@ -106,7 +102,6 @@ export interface Agreement {
   winner: unknown
   /** Weight of the winner. Without a usable weight each agent counts 1. */
   score: number
-  /** Weight of all agents that take part. */
   total: number
   tied: boolean
   reached: boolean

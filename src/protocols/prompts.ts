@@ -29,7 +29,6 @@ export const CONSENSUS = {
     'Your team does not agree. Decide: choose one of these by its number, and say why in reasons.\n\n# Question\n\n{query}\n\n# Answers\n\n{positions}',
 } as const
 
-/** Prompts of the strategy `hierarchical`. */
 export const HIERARCHICAL = {
   plan: `Plan how your workers do the job below. Give each only what it is good at, and nothing twice. A worker sees nothing but its task, so write into it all that it needs. In dependsOn are the numbers, counted from 1, of the tasks whose results it needs. Leave the tasks empty if no worker is needed any more.
 
@@ -103,7 +102,6 @@ Name the worker that is to do it now, it may be the same one, or null to go on w
 {results}`,
 } as const
 
-/** Prompts to an agent that decides over the answers of others. */
 export const JUDGE = {
   best: 'Which of these answers is the best? Reply with the name of its agent alone: {names}.\n\n# Question\n\n{query}\n\n# Answers\n\n{answers}',
   synthesize:

@@ -21,7 +21,6 @@ export interface RunIf {
   readonly value?: string | number | boolean | undefined
 }
 
-/** Outcome of a task, and its result. */
 export interface Ended {
   readonly outcome: Outcome
   /** The reason as text, if it was not completed. */

@@ -54,7 +54,6 @@ export const statementsOf = (finished: readonly Finished[]): Statement[] =>
     .filter(isDone)
     .map(({ result, words }) => ({ agent: result.workerAgentRole, value: result.resultData, text: words }))
 
-/** Returns each result under a heading with its task and its agent. */
 export function resultsAsText(finished: readonly Finished[]): string {
   const headOf = ({ task, result }: Finished) => `## ${task.number}. ${task.description} (by ${result.workerAgentRole})`
   return finished.map((each) => `${headOf(each)}\n\n${lineOf(each)}`).join('\n\n')
@@ -67,7 +66,6 @@ function lineOf({ task, result, words }: Finished): string {
   return `(sub-task ${task.number} ${isLate(result) ? 'was late' : 'failed'}: ${result.errorDetails.message})`
 }
 
-/** Returns `text` as the error of a run in which no sub-task has a result. */
 export function nothingDone(text: string, finished: readonly Finished[]): AgentFailedError {
   return new AgentFailedError(text, { results: finished.map(({ result }) => result) })
 }
@@ -108,7 +106,6 @@ const ended = ({ result, words }: Finished): Ended => ({
 
 const OUTCOME = { COMPLETED: 'completed', FAILED: 'failed', SKIPPED: 'skipped' } as const
 
-/** Returns the failed result of a task that no agent has done, with the reason. */
 export function undone(
   orchestrator: Pick<OrchestratorContext, 'runId'>,
   task: PlannedTask,
@@ -139,7 +136,6 @@ function subTaskOf(
 
 const LONGEST_TITLE = 100
 
-/** Returns the title of a task for decisions in the trace. */
 export function titleOf({ number, description }: PlannedTask): string {
   const short = description.length > LONGEST_TITLE ? `${description.slice(0, LONGEST_TITLE)}...` : description
   return `sub-task ${number} (${short})`
@@ -166,7 +162,6 @@ export async function askWorker(
   return { task, result, words: result.status === 'COMPLETED' ? content || wordsOf(result.resultData) : '' }
 }
 
-/** Question of the decision in the trace. */
 export const TAKEN_APART = 'Is the task taken apart?'
 
 /**
@@ -278,11 +273,9 @@ export function inheritedBy(
 
 /* Asks an agent for a plan that assigns tasks to agents. */
 
-/** Plan made from the planner's answer. */
 export interface Plan {
   tasks: PlannedTask[]
   reasoning: string
-  /** The planner's message with it. */
   message?: AgentMessage
 }
 
@@ -332,7 +325,6 @@ export async function planAgain(
   return { tasks, reasoning: reasonOf(value, planner) }
 }
 
-/** Task in the planner's answer. */
 interface NamedTask {
   agent: string
   task: string
@@ -393,7 +385,6 @@ export class Workers {
     return [...this.#workers.values()].flatMap(({ outcomes }) => outcomes)
   }
 
-  /** Checks whether an agent can be asked now. */
   isFree(agent: string): boolean {
     const worker = this.#workers.get(agent)
     return worker !== undefined && !worker.now && worker.rounds > 0

@@ -8,7 +8,6 @@ import { type Check, isObject, refused } from '../shared/checks.ts'
 import { MessageRejectedError } from '../shared/errors.ts'
 import { nearest } from '../shared/text.ts'
 
-/** Checks for the name of an agent of the team. */
 export function agentOf(team: readonly string[]): Check {
   return (name, path) => {
     if (typeof name === 'string' && team.includes(name)) return

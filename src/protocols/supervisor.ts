@@ -157,7 +157,6 @@ export interface SupervisorConfig<N extends string = string> {
   prompts?: Partial<Record<string, string>>
 }
 
-/** Asks for a plan, runs each task, and makes one answer of the results. */
 export const supervisor: Strategy<SupervisorConfig> = {
   strategy: 'supervisor',
   protocol(config, team) {
@@ -193,7 +192,6 @@ export const supervisor: Strategy<SupervisorConfig> = {
         const content = say('combine', { query, results: withConflicts(resultsAsText(finished), conflicts) })
         return synthesized(orchestrator, aggregator, content, query, finished, conflicts)
 
-        /** Returns the text of a run in which no expert could help. */
         async function apology(): Promise<string> {
           if (config.prompts?.apology !== undefined) return say('apology', { query, failures: joined(failures) })
           const prompt = say('apology', { query, failures: failuresAsText(failures) })

@@ -21,7 +21,6 @@ function outcomeOf(result: TaskResult): string {
 export const statementsOf = (results: readonly TaskResult[]): Statement[] =>
   results.flatMap((done) => (done.ok ? [{ agent: done.agent, value: done.result, text: wordsOf(done.result) }] : []))
 
-/** Returns each result under the name of its agent. */
 export const joinedResults = (results: readonly TaskResult[]): string =>
   results.map((result) => `## ${result.agent}\n\n${outcomeOf(result)}`).join('\n\n')
 
@@ -43,7 +42,6 @@ export const resultsAsData = (results: readonly TaskResult[]): object[] =>
 
 export const errorAsData = ({ code, message }: DramatisError) => ({ code, message })
 
-/** Returns the error of a plan of which no task was done. */
 export function nothingDone(results: readonly TaskResult[]): DramatisError {
   const failures = results.flatMap(({ agent, error }) => (error ? [{ agent, error }] : []))
   return allFailed(`None of the ${failures.length} tasks was done.`, failures)

@@ -2,7 +2,6 @@
 import type { SubTaskResult } from '../mailbox/sub-task.ts'
 import { type Ended, type RunIf, whySkipped } from './run-if.ts'
 
-/** Task of a plan. */
 export interface PlannedTask {
   /** Number of the task, from 1. */
   readonly number: number
@@ -11,7 +10,6 @@ export interface PlannedTask {
   readonly needs: readonly number[]
   /** Number of a task that it waits for, whether that task succeeds or fails; 0: none. */
   readonly after: number
-  /** Condition on which it is run. */
   readonly runIf?: RunIf | undefined
   /** Agent that runs it, if the planner names one. The planner may also name the next three. */
   readonly agent?: string
@@ -84,11 +82,9 @@ export function circleIn(tasks: readonly Ordered[]): string | undefined {
   return circle && `its tasks wait for each other in a circle, ${circle.join(' -> ')}`
 }
 
-/** Steps for a task whose turn has come. */
 interface Steps<Task, Result> {
   run: (task: Task, needed: Result[]) => Promise<Result>
   skip: (task: Task, reason: string) => Result
-  /** Returns the outcome of a task, for the conditions of others. */
   ended: (result: Result) => Ended
 }
 

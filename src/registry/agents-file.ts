@@ -81,7 +81,6 @@ export interface Home extends Omit<Surroundings, 'defaults'> {
 
 class AgentsFile implements AgentRegistry {
   readonly loaded: readonly AgentRole[]
-  /** Team from the first read. */
   readonly team: LoadedTeam
   readonly located: (error: ConfigurationError) => ConfigurationError
   readonly #home: Home
@@ -91,7 +90,6 @@ class AgentsFile implements AgentRegistry {
   #roles: readonly AgentRole[]
   #error: unknown
 
-  /** Reads the text. Throws ConfigurationError if it is invalid. */
   constructor(home: Home) {
     this.#home = home
     this.#stamp = this.#stampNow()

@@ -35,7 +35,6 @@ const SEARCH_ENGINE = 'RESEARCH_AGENT_SEARCH_ENGINE_ID'
 
 type Make = (env: NodeJS.ProcessEnv) => Partial<AgentRole>
 
-/** Classes of a city desk. */
 export const CITY_EXPERTS: Readonly<Record<string, Make>> = {
   WeatherAgent: () => ({
     description: 'weather now, and for some days',
@@ -62,7 +61,6 @@ const PLANNER: Partial<AgentRole> = {
     'You coordinate. Give each thing that has to be found out, and each that has to be calculated, to the agent for it, as a sub-task of its own. Name its tool and the input of that. In answers name the sources.',
 }
 
-/** Classes of a research desk. */
 const WORKERS: Readonly<Record<string, Make>> = {
   ResearchAgent: (env) => ({
     description: 'finds out one thing on the web. Tools: web_search { query }, read_webpage { url }',
@@ -151,7 +149,6 @@ export class ReadyClasses {
     return Object.keys(this.#classes)
   }
 
-  /** Returns the role of a class, or undefined if there is none of that name. */
   role(name: string, naming: Naming): Partial<AgentRole> | undefined {
     return own(this.#classes, name)?.(naming)
   }

@@ -35,7 +35,6 @@ interface AgentConfig {
   rounds?: { maxPerSubtask?: number }
 }
 
-/** Defaults that the file gives. */
 export interface AgentDefaults {
   role: Partial<AgentRole>
   /** Option of the context strategy 'hierarchical'. */
@@ -122,7 +121,6 @@ function isFile(url: URL): boolean {
   }
 }
 
-/** Option `output` of a file. */
 export type WrittenOutput = ModelSchema | object | string
 
 /** Accepts a JSON Schema, or the name of a file with one. */
@@ -154,13 +152,9 @@ type Entry = Omit<AgentRole, 'name' | 'module' | 'contextStrategy' | 'output'> &
   output?: WrittenOutput
 }
 
-/** Context in which entries are read. */
 export interface Surroundings {
-  /** File that contains the entries. */
   file: URL
-  /** Roles of classes, by class name. */
   classes: Readonly<Record<string, AgentRole>>
-  /** Tools by name. */
   tools: ReadonlyMap<string, Tool>
   defaults: AgentDefaults
   ready: ReadyClasses

@@ -34,7 +34,6 @@ export interface TextSource {
   write(text: string): void
 }
 
-/** Reads and writes a file. `name` is its name in errors. */
 export class FileSource implements TextSource {
   readonly #file: URL
   readonly #name: string
@@ -120,7 +119,6 @@ const fileFields: Fields<FileOptions> = { ...fields, agents: anyObject, output: 
 
 const fileShape: Check = shape(fileFields, 'agents')
 
-/** Team that was read, with the places of its options. */
 export interface ReadTeam {
   team: LoadedTeam
   /** Returns an error about one of the team's options with the place of that option. */

@@ -49,7 +49,6 @@ export class Folder {
     return new Folder(root, `/proc/self/fd/${handle.fd}`, handle)
   }
 
-  /** Returns the path of that name in this folder. */
   at(name: string): string {
     return join(this.path, name)
   }
@@ -209,7 +208,6 @@ export class Root {
   }
 }
 
-/** Returns the error for an option of `workspace`. */
 export function wrongOption(path: string, message: string): ConfigurationError {
   return new ConfigurationError(message, { path })
 }

@@ -133,7 +133,6 @@ function wordsOf(range: string): string {
   }
 }
 
-/** All addresses of a name. */
 export type Resolve = (hostname: string) => Promise<readonly string[]>
 
 export interface PageRules {

@@ -102,7 +102,6 @@ class Flow {
   }
 }
 
-/** A page as it came. */
 export interface RawPage {
   readonly body: Uint8Array
   readonly contentType: string | undefined

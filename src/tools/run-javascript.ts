@@ -8,7 +8,6 @@ import { EvalFlags, QuickJS } from 'quickjs-wasi'
 import { describe } from '../shared/errors.ts'
 import { BoundedOutput, type Outcome } from './options.ts'
 
-/** Bytes that the code can use. */
 export const MEMORY_BYTES = 64 * 1024 * 1024
 const STACK_BYTES = 256 * 1024
 const KEPT_BYTES = 16 * 1024 // of the head and of the tail of what it prints

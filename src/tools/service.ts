@@ -10,12 +10,10 @@ import { ToolFailedError, ToolTimeoutError } from '../shared/errors.ts'
 import { own } from '../shared/values.ts'
 import { type Answer, get, MARGIN_MS, within } from './http-get.ts'
 
-/** Address of a service, as an option. */
 export const baseUrl = z
   .url({ protocol: /^https?$/ })
   .refine((url) => !/[?#@]/.test(url), 'expected a URL without a user, a query or a fragment')
 
-/** The name of an environment variable. */
 export const envName = z.string().regex(/^[A-Za-z_]\w{0,127}$/, 'expected the name of an environment variable')
 
 /** The time limit of a tool that asks a service, in ms. */
@@ -70,7 +68,6 @@ export function serviceTool<In, Value, Out>({ timeoutMs, run, ...tool }: Service
   })
 }
 
-/** The URL of a service's method. */
 export function endpoint(base: string, path: string, query: Readonly<Record<string, string | number>> = {}): URL {
   const url = new URL(base.replace(/\/+$/, '') + path)
   for (const [name, value] of Object.entries(query)) url.searchParams.set(name, String(value))

@@ -25,7 +25,6 @@ export function textOf(bytes: Uint8Array, declared: string | undefined): string 
   return decoderFor(markOf(bytes) ?? charsetIn(declared) ?? charsetWithin(bytes) ?? 'utf-8').decode(bytes)
 }
 
-/** The content type alone, in lower case. */
 export function mimeOf(contentType: string | undefined): string {
   return (contentType ?? '').split(';', 1)[0]!.trim().toLowerCase()
 }
