@@ -8,7 +8,6 @@ import type { Fields, Views } from './leniency.ts'
 import { ownPatterns, type Pattern, type Patterns } from './patterns.ts'
 
 /** Compares values of JSON, whatever the order of their fields. `look` is called with each value within. */
-
 function isEqual(one: unknown, other: unknown, look: (value: unknown) => void): boolean {
   look(one)
   if (one === other) return true
@@ -338,7 +337,7 @@ const fieldsOf = (value: unknown): Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {}
 const shortOf = (text: string): string => (text.length > 200 ? `${text.slice(0, 200)}...` : text)
 
-/** The values that keywords of JSON Schema may have. What is no keyword is a note. */
+/* The values that keywords of JSON Schema may have. What is no keyword is a note. */
 
 const TYPES: ReadonlySet<unknown> = new Set(['null', 'boolean', 'object', 'array', 'number', 'integer', 'string'])
 
@@ -355,52 +354,35 @@ const either =
     all.some((passes) => passes(value))
 const isFlag = (value: unknown): boolean => typeof value === 'boolean'
 
+const isLists = (value: unknown): boolean => isObject(value) && Object.values(Object(value)).every(isListOf(isText))
+const isType = (value: unknown): boolean => TYPES.has(value)
+
 type Rule = readonly [accepted: string, passes: (value: unknown) => boolean]
 
 const SCHEMA: Rule = ['a schema', isSchema]
 const SCHEMAS: Rule = ['a list of schemas', (value) => isListOf(isSchema)(value) && Object(value).length > 0]
 const NAMES: Rule = ['an object of schemas', isNames]
 const NUMBER: Rule = ['a number', isNumber]
-const TEXTS: Rule = ['a list of texts', isListOf(isText)]
 const BOUND: Rule = ['a number, or true or false as in draft 4', either(isNumber, isFlag)]
 
+const of = (rule: Rule, ...names: readonly string[]) => names.map((name) => [name, rule] as const)
+
 const RULES: ReadonlyMap<string, Rule> = new Map([
-  [
-    'type',
-    [
-      'a type, or a list of types',
-      either(
-        (value) => TYPES.has(value),
-        isListOf((value) => TYPES.has(value)),
-      ),
-    ],
-  ],
-  ['$ref', ['a text', isText]],
-  ['pattern', ['a text', isText]],
-  ['format', ['a text', isText]],
-  ['enum', ['a list', Array.isArray]],
-  ['required', ['a list of texts, or true or false as in draft 3', either(isListOf(isText), isFlag)]],
-  [
-    'dependentRequired',
-    ['an object of lists', (value) => isObject(value) && Object.values(Object(value)).every(TEXTS[1])],
-  ],
-  ['dependencies', ['an object', isObject]],
-  ['items', ['a schema, or a list of schemas', either(isSchema, isListOf(isSchema))]],
-  ['uniqueItems', ['true or false', isFlag]],
-  ['exclusiveMinimum', BOUND],
-  ['exclusiveMaximum', BOUND],
-  ...['allOf', 'anyOf', 'oneOf', 'prefixItems'].map((name) => [name, SCHEMAS] as const),
-  ...['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas'].map(
-    (name) => [name, NAMES] as const,
-  ),
-  ...['not', 'if', 'then', 'else', 'contains', 'additionalItems', 'additionalProperties', 'propertyNames'].map(
-    (name) => [name, SCHEMA] as const,
-  ),
-  ...['minimum', 'maximum', 'multipleOf', 'minLength', 'maxLength', 'minItems', 'maxItems'].map(
-    (name) => [name, NUMBER] as const,
-  ),
-  ...['minContains', 'maxContains', 'minProperties', 'maxProperties'].map((name) => [name, NUMBER] as const),
-] as [string, Rule][])
+  ...of(['a type, or a list of types', either(isType, isListOf(isType))], 'type'),
+  ...of(['a text', isText], '$ref', 'pattern', 'format'),
+  ...of(['a list', Array.isArray], 'enum'),
+  ...of(['a list of texts, or true or false as in draft 3', either(isListOf(isText), isFlag)], 'required'),
+  ...of(['an object of lists', isLists], 'dependentRequired'),
+  ...of(['an object', isObject], 'dependencies'),
+  ...of(['a schema, or a list of schemas', either(isSchema, isListOf(isSchema))], 'items'),
+  ...of(['true or false', isFlag], 'uniqueItems'),
+  ...of(BOUND, 'exclusiveMinimum', 'exclusiveMaximum'),
+  ...of(SCHEMAS, 'allOf', 'anyOf', 'oneOf', 'prefixItems'),
+  ...of(NAMES, 'properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas'),
+  ...of(SCHEMA, 'not', 'if', 'then', 'else', 'contains', 'additionalItems', 'additionalProperties', 'propertyNames'),
+  ...of(NUMBER, 'minimum', 'maximum', 'multipleOf', 'minLength', 'maxLength', 'minItems', 'maxItems'),
+  ...of(NUMBER, 'minContains', 'maxContains', 'minProperties', 'maxProperties'),
+])
 
 /** Checks whether a keyword has a value that drafts of JSON Schema after the fourth do not have. */
 export function isOfDraft4(name: string, value: unknown): boolean {

@@ -9,7 +9,7 @@ import { jsonIn, jsonSchemaOf } from '../actors/model/structured-output.ts'
 import type { SubTask, SubTaskResult } from '../mailbox/sub-task.ts'
 import { isObject } from '../shared/checks.ts'
 import { COMPARISONS, OUTCOMES } from './run-if.ts'
-import { circleIn, MOST_TASKS } from './tasks.ts'
+import { circleAmong, MOST_TASKS } from './tasks.ts'
 
 type Json = { readonly [key: string]: unknown }
 
@@ -162,7 +162,7 @@ export const planSchema = (workers: readonly Worker[]) => {
   )
   const task = taskSchema(workers).extend({ dependsOn, runIf: condition })
   const plan = planOf(workers, task, MOST_TASKS).superRefine(({ tasks }, context) => {
-    const circle = circleIn(tasks.map(({ dependsOn, runIf }, at) => ({ number: at + 1, needs: dependsOn, runIf })))
+    const circle = circleAmong(tasks)
     if (circle) context.addIssue({ code: 'custom', message: circle, path: ['tasks'] })
   })
   return told(task, MOST_TASKS, plan)

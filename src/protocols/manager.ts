@@ -13,7 +13,7 @@ import type { HIERARCHICAL, Speak } from './prompts.ts'
 import type { RunIf } from './run-if.ts'
 import { passingOn } from './run-tasks.ts'
 import { asData, errorAsData, resultsAsData, resultsWithTasks, type TaskResult, wordsOf } from './task-results.ts'
-import { circleIn, MOST_TASKS } from './tasks.ts'
+import { circleAmong, MOST_TASKS } from './tasks.ts'
 
 /** A manager's plan: tasks for workers, of which some need the results of others, or are run on a condition. */
 export interface Plan {
@@ -24,6 +24,12 @@ export interface Plan {
 export type Verdict = z.output<typeof WANTED>
 const WANTED = z.object({ approved: z.boolean(), remarks: note })
 const VERDICT = portable(WANTED)
+
+/** Worker that gets a task next; null: none. */
+interface Choice {
+  worker: string | null
+  remarks: string
+}
 
 /** Returns the schema of a plan for those workers. A circle is left out later, but not one with conditions. */
 const planFor = (workers: readonly string[]) =>
@@ -41,9 +47,7 @@ const planFor = (workers: readonly string[]) =>
         .max(MOST_TASKS)
         .superRefine((tasks, context) => {
           if (!tasks.some(({ runIf }) => runIf)) return
-          const circle = circleIn(
-            tasks.map(({ dependsOn, runIf }, at) => ({ number: at + 1, needs: dependsOn, runIf })),
-          )
+          const circle = circleAmong(tasks)
           if (circle) context.addIssue(circle)
         }),
       reasoning: note,
@@ -57,7 +61,7 @@ export class Manager {
   readonly #say: Speak<keyof typeof HIERARCHICAL>
   readonly #names: readonly string[]
   readonly #list: string
-  readonly #choice: ModelSchema<unknown, { worker: string | null; remarks: string }>
+  readonly #choice: ModelSchema<unknown, Choice>
 
   constructor(
     orchestrator: LastWords,
@@ -88,25 +92,18 @@ export class Manager {
     }
   }
 
-  async approve(worker: string, task: string, proposal: string): Promise<Verdict> {
-    const content = this.#say('approve', { worker, task, proposal })
-    return this.#ask(content, VERDICT, asData('approve', { worker, task, proposal }))
+  approve(worker: string, task: string, proposal: string): Promise<Verdict> {
+    return this.#ask('approve', { worker, task, proposal }, VERDICT)
   }
 
-  async review(worker: string, task: string, result: unknown): Promise<Verdict> {
-    const content = this.#say('review', { worker, task, result: wordsOf(result) })
-    return this.#ask(content, VERDICT, asData('review', { worker, task, result }))
+  review(worker: string, task: string, result: unknown): Promise<Verdict> {
+    return this.#ask('review', { worker, task, result: wordsOf(result) }, VERDICT, { result })
   }
 
   /** Asks which worker gets the task that the worker has failed at; null: none. */
-  async reassign(
-    worker: string,
-    task: string,
-    error: DramatisError,
-  ): Promise<{ worker: string | null; remarks: string }> {
-    const content = this.#say('reassign', { worker, task, error: error.message, workers: this.#list })
-    const data = { worker, task, error: errorAsData(error), workers: this.#names }
-    return this.#ask(content, this.#choice, asData('reassign', data))
+  reassign(worker: string, task: string, error: DramatisError): Promise<Choice> {
+    const texts = { worker, task, error: error.message, workers: this.#list }
+    return this.#ask('reassign', texts, this.#choice, { error: errorAsData(error), workers: this.#names })
   }
 
   alone(): Promise<AgentMessage> {
@@ -121,8 +118,15 @@ export class Manager {
     return lastWord(this.#orchestrator, this.name, content, asData('summary', data))
   }
 
-  async #ask<T>(content: string, schema: ModelSchema<unknown, T>, options: { metadata: object }): Promise<T> {
-    return (await askFor(this.#orchestrator, this.name, content, schema, options)).value
+  /** Asks about a step. `data`: for code, in place of the texts of the same names. */
+  async #ask<T>(
+    step: keyof typeof HIERARCHICAL,
+    texts: Record<string, string>,
+    schema: ModelSchema<unknown, T>,
+    data: object = {},
+  ): Promise<T> {
+    const options = asData(step, { ...texts, ...data })
+    return (await askFor(this.#orchestrator, this.name, this.#say(step, texts), schema, options)).value
   }
 }
 

@@ -75,6 +75,10 @@ export function unmetNeeds(tasks: readonly Ordered[]): Unmet[] {
   return unmet
 }
 
+/** Describes a circle in the answer of a planner, whose tasks are numbered from 1. */
+export const circleAmong = (tasks: readonly { dependsOn: readonly number[]; runIf?: RunIf | undefined }[]) =>
+  circleIn(tasks.map(({ dependsOn, runIf }, at) => ({ number: at + 1, needs: dependsOn, runIf })))
+
 /** Describes the first circle of tasks that wait for each other, also by their conditions. */
 export function circleIn(tasks: readonly Ordered[]): string | undefined {
   const waiting = tasks.map(({ number, needs, runIf }) => ({ number, needs: runIf ? [...needs, runIf.task] : needs }))

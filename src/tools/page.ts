@@ -95,7 +95,7 @@ export function refusal(address: string, own: ReadonlySet<string> = new Set()): 
   const parsed = ipaddr.parse(address)
   if (own.has(parsed.toString())) return "the machine's own address"
   const range = parsed.range()
-  if (range !== 'unicast') return wordsOf(range)
+  if (range !== 'unicast') return REFUSED_RANGES.get(range) ?? 'a reserved address'
   if (parsed instanceof ipaddr.IPv6) {
     if (!parsed.match(GLOBAL_UNICAST)) return 'not a public address'
     return carriesIsatap(parsed) ? 'an IPv4 address within an IPv6 address' : undefined
@@ -108,30 +108,15 @@ function carriesIsatap({ parts }: ipaddr.IPv6): boolean {
   return (parts[4] === 0 || parts[4] === 0x200) && parts[5] === 0x5efe
 }
 
-function wordsOf(range: string): string {
-  switch (range) {
-    case 'private':
-    case 'uniqueLocal':
-    case 'carrierGradeNat':
-      return 'an address of a private network'
-    case 'loopback':
-    case 'unspecified':
-      return "the machine's own address"
-    case 'linkLocal':
-      return 'a link-local address'
-    case 'ipv4Mapped':
-    case 'rfc6145':
-    case 'rfc6052':
-    case '6to4':
-    case 'teredo':
-      return 'an IPv4 address within an IPv6 address'
-    case 'multicast':
-    case 'broadcast':
-      return 'an address of many machines'
-    default:
-      return 'a reserved address'
-  }
-}
+const REFUSED_RANGES: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    'an address of a private network': ['private', 'uniqueLocal', 'carrierGradeNat'],
+    "the machine's own address": ['loopback', 'unspecified'],
+    'a link-local address': ['linkLocal'],
+    'an IPv4 address within an IPv6 address': ['ipv4Mapped', 'rfc6145', 'rfc6052', '6to4', 'teredo'],
+    'an address of many machines': ['multicast', 'broadcast'],
+  }).flatMap(([words, ranges]) => ranges.map((range) => [range, words] as const)),
+)
 
 export type Resolve = (hostname: string) => Promise<readonly string[]>
 
