@@ -18,21 +18,16 @@ import { integer, number, oneOf, refused, shape, wait } from '../shared/checks.t
 import { AgentFailedError, DramatisError, UnknownAgentError } from '../shared/errors.ts'
 import { askFor, outcomeOf } from './asking.ts'
 import { resultOf } from './positions.ts'
-import { promptsOf, type Speak, speaking } from './prompts.ts'
+import { promptsOf, type Speak, speaking, withSections } from './prompts.ts'
 import { agentOf, agentsOf, choosing, namesIn, type Strategy } from './strategy.ts'
 
 const AUCTION = {
   bid: BID_WANTED,
-  choose: `Agents bid for the task below. Choose the one that gets it: answer with JSON alone,
-{"winner": its name, "reason": one sentence}.
-
-# Task
-
-{query}
-
-# Bids, best first
-
-{bids}`,
+  choose: withSections(
+    `Agents bid for the task below. Choose the one that gets it: answer with JSON alone,
+{"winner": its name, "reason": one sentence}.`,
+    { Task: '{query}', 'Bids, best first': '{bids}' },
+  ),
 } as const
 
 /**

@@ -8,6 +8,10 @@ import { ConfigurationError } from '../shared/errors.ts'
 import { nearest } from '../shared/text.ts'
 import { own } from '../shared/values.ts'
 
+/** Returns a prompt with sections under headings. */
+export const withSections = (words: string, sections: Readonly<Record<string, string>>): string =>
+  [words, ...Object.entries(sections).map(([title, text]) => `# ${title}\n\n${text}`)].join('\n\n')
+
 /**
  * Prompts to a judge about answers that contradict each other. `answers` are under headings with their agents' names.
  */
@@ -30,76 +34,38 @@ export const CONSENSUS = {
 } as const
 
 export const HIERARCHICAL = {
-  plan: `Plan how your workers do the job below. Give each only what it is good at, and nothing twice. A worker sees nothing but its task, so write into it all that it needs. In dependsOn are the numbers, counted from 1, of the tasks whose results it needs. Leave the tasks empty if no worker is needed any more.
-
-# Job
-
-{query}
-
-# Workers
-
-{workers}`,
-  alone: `You give no tasks. Answer the job below yourself.
-
-# Job
-
-{query}`,
-  propose: `Say in a few sentences how you would do the task below. Do not do it yet: your manager has to agree.
-
-# Task
-
-{task}`,
-  approve: `"{worker}" proposes how to do its task. Approve it, or say in the remarks what it has to do otherwise.
-
-# Task
-
-{task}
-
-# Proposal
-
-{proposal}`,
+  plan: withSections(
+    'Plan how your workers do the job below. Give each only what it is good at, and nothing twice. A worker sees nothing but its task, so write into it all that it needs. In dependsOn are the numbers, counted from 1, of the tasks whose results it needs. Leave the tasks empty if no worker is needed any more.',
+    { Job: '{query}', Workers: '{workers}' },
+  ),
+  alone: withSections('You give no tasks. Answer the job below yourself.', { Job: '{query}' }),
+  propose: withSections(
+    'Say in a few sentences how you would do the task below. Do not do it yet: your manager has to agree.',
+    { Task: '{task}' },
+  ),
+  approve: withSections(
+    '"{worker}" proposes how to do its task. Approve it, or say in the remarks what it has to do otherwise.',
+    { Task: '{task}', Proposal: '{proposal}' },
+  ),
   task: '{task}',
-  earlier: `# Results of earlier tasks
+  earlier: '# Results of earlier tasks\n\n{results}',
+  agreed: '# How you do it\n\n{proposal}',
+  remarks: '# Remarks of your manager\n\n{remarks}',
+  review: withSections(
+    '"{worker}" has done its task. Approve the result, or say in the remarks what has to be better; it is sent back once.',
+    { Task: '{task}', Result: '{result}' },
+  ),
+  again: '# Your first result\n\n{result}',
+  reassign: withSections(
+    `"{worker}" has not done its task: {error}
 
-{results}`,
-  agreed: `# How you do it
-
-{proposal}`,
-  remarks: `# Remarks of your manager
-
-{remarks}`,
-  review: `"{worker}" has done its task. Approve the result, or say in the remarks what has to be better; it is sent back once.
-
-# Task
-
-{task}
-
-# Result
-
-{result}`,
-  again: `# Your first result
-
-{result}`,
-  reassign: `"{worker}" has not done its task: {error}
-
-Name the worker that is to do it now, it may be the same one, or null to go on without. Say in the remarks what it has to do otherwise.
-
-# Task
-
-{task}
-
-# Workers
-
-{workers}`,
-  summary: `Answer the job below from the results of your workers. Say what could not be done.
-
-# Job
-
-{query}
-
-# Results
-
-{results}`,
+Name the worker that is to do it now, it may be the same one, or null to go on without. Say in the remarks what it has to do otherwise.`,
+    { Task: '{task}', Workers: '{workers}' },
+  ),
+  summary: withSections('Answer the job below from the results of your workers. Say what could not be done.', {
+    Job: '{query}',
+    Results: '{results}',
+  }),
 } as const
 
 export const JUDGE = {
