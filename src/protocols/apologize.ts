@@ -81,7 +81,7 @@ export const failuresAsText = (finished: readonly Finished[]): string =>
 
 /** Returns the words of `agent`, if a model plays it and it answers; else a fixed sentence. */
 export async function apologize(
-  orchestrator: Pick<OrchestratorContext, 'agents' | 'request' | 'signal'>,
+  orchestrator: OrchestratorContext,
   agent: string,
   prompt: string,
   { query, finished }: { query: string; finished: readonly Finished[] },

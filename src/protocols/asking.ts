@@ -20,7 +20,7 @@ interface EnoughOptions extends Pick<RequestOptions, 'timeoutMs' | 'wallClock' |
  * cancelled. It ends early with fewer answers as soon as too many agents have failed to reach `count`.
  */
 export async function askEnough(
-  orchestrator: Pick<OrchestratorContext, 'request'>,
+  orchestrator: OrchestratorContext,
   agents: readonly string[],
   count: number,
   content: string,

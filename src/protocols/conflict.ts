@@ -4,7 +4,7 @@ import { canonical } from '../actors/model/decisions.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
 import { isObject } from '../shared/checks.ts'
 import { ConsensusError, ReplyInvalidError } from '../shared/errors.ts'
-import { askFor, type LastWords, lastWord } from './asking.ts'
+import { askFor, lastWord } from './asking.ts'
 import {
   type Answered,
   asData,
@@ -119,7 +119,7 @@ export type Evidence = (claim: Claim) => { keys: string[]; weight: number }
 
 /** Reads the board. A reference to a key without a valid entry counts nothing. */
 export async function evidenceOn(
-  { blackboard }: Pick<OrchestratorContext, 'blackboard'>,
+  { blackboard }: OrchestratorContext,
   statements: readonly Statement[],
 ): Promise<Evidence> {
   const confidence = new Map((await blackboard.query()).map((entry) => [entry.key, entry.confidence]))
@@ -186,7 +186,7 @@ export function settle(orchestrator: OrchestratorContext, { about, claims }: Con
   return claim
 }
 
-export function voted(orchestrator: Pick<OrchestratorContext, 'vote'>, claims: readonly Claim[]) {
+export function voted(orchestrator: OrchestratorContext, claims: readonly Claim[]) {
   const ballots = claims.flatMap(({ value, agents }) => agents.map((agent) => ({ agent, value })))
   const { winner, tied } = orchestrator.vote(ballots)
   return { claim: claims.find(({ value }) => isSame(value, winner)) ?? claims[0]!, tied }
@@ -233,7 +233,7 @@ const say = speaking(JUDGE)
 
 /** Returns the answer that the judge finds best. Throws `ReplyInvalidError` if it names no agent, or several. */
 export async function pickBest(
-  orchestrator: Pick<OrchestratorContext, 'request'>,
+  orchestrator: OrchestratorContext,
   judge: string,
   query: string,
   answers: readonly Answered[],
@@ -251,7 +251,7 @@ export async function pickBest(
 
 /** Returns the judge's own answer, made from answers that differ. */
 export async function synthesize(
-  orchestrator: LastWords,
+  orchestrator: OrchestratorContext,
   judge: string,
   query: string,
   answers: readonly Answered[],
@@ -320,7 +320,7 @@ export async function resolveConflict(
 
 /** Returns the first candidate whose value has the most votes. The trace says so if the values differ. */
 export function elect<T>(
-  orchestrator: Pick<OrchestratorContext, 'decide' | 'vote'>,
+  orchestrator: OrchestratorContext,
   candidates: readonly [T, ...T[]],
   ballotOf: (candidate: T) => { agent: string; value: unknown },
 ): T {

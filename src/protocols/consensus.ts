@@ -120,7 +120,7 @@ function begin(
 
 /** Returns the position that enough agents support, and whether one is possible. The trace has the count. */
 function count(
-  orchestrator: Pick<OrchestratorContext, 'agents' | 'decide' | 'vote'>,
+  orchestrator: OrchestratorContext,
   round: number,
   standing: Standing,
   needed: Needed,
@@ -147,7 +147,7 @@ function tally(agreement: Agreement, stands: readonly Stand[], abstained: string
 
 /** @throws {ReplyInvalidError} when the tie-breaker twice chooses nothing on the list. */
 async function breakTie(
-  orchestrator: Pick<OrchestratorContext, 'agents' | 'decide' | 'request'>,
+  orchestrator: OrchestratorContext,
   query: string,
   choices: readonly Stand[],
   tieBreaker: string,

@@ -144,11 +144,7 @@ function positionsOf({ debaters, positions }: DebateConfig, say: Say): Map<strin
   return new Map(debaters.map((debater, i) => [debater, all[i % all.length] ?? '']))
 }
 
-function hasTwoSides(
-  orchestrator: Pick<OrchestratorContext, 'decide'>,
-  round: number,
-  speakers: ReadonlyMap<string, string>,
-): boolean {
+function hasTwoSides(orchestrator: OrchestratorContext, round: number, speakers: ReadonlyMap<string, string>): boolean {
   if (new Set(speakers.values()).size > 1) return true
   const left = [...speakers.keys()].join(', ') || 'nobody'
   orchestrator.decide(`Is there a round ${round}?`, 'no', `No two positions are left to argue: ${left}.`)

@@ -189,7 +189,7 @@ const ended = (result: TaskResult): Ended =>
 const MOST_SHOWN = 5
 
 /** The numbered tasks of a plan, without the dependencies that cannot be met; the trace says which. */
-function withoutUnmet({ tasks }: Plan, orchestrator: Pick<OrchestratorContext, 'decide'>) {
+function withoutUnmet({ tasks }: Plan, orchestrator: OrchestratorContext) {
   const numbered = tasks.map(({ worker, task, dependsOn, runIf }, at) => ({
     number: at + 1,
     worker,

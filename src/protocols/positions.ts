@@ -67,7 +67,7 @@ export const positionFrom = (value: unknown): Position => ({
 /** Returns a text as it is, any other value as JSON with its keys in order. */
 export const valueAsText = (value: unknown): string => (typeof value === 'string' ? value : canonical(value))
 
-export const priorityOf = ({ agents }: Pick<OrchestratorContext, 'agents'>, agent: string): number =>
+export const priorityOf = ({ agents }: OrchestratorContext, agent: string): number =>
   agents.find(({ name }) => name === agent)?.priority ?? 0
 
 /** Returns each position once, in the order in which they come. */

@@ -14,11 +14,11 @@ import {
 } from '../mailbox/sub-task.ts'
 import { isObject } from '../shared/checks.ts'
 import { AgentFailedError, CancelledError, ReplyInvalidError } from '../shared/errors.ts'
-import { askFor, failureOf, isModel, type LastWords, lastWord, outcomeOf } from './asking.ts'
+import { askFor, failureOf, isModel, lastWord, outcomeOf } from './asking.ts'
 import type { Statement } from './conflict.ts'
 import { type Conflict, conflictsAsData } from './conflicts.ts'
 import type { Worker } from './forms.ts'
-import { type Passing, passedOn } from './pass-on.ts'
+import { passedOn } from './pass-on.ts'
 import { resultOf } from './positions.ts'
 import type { Ended, RunIf } from './run-if.ts'
 import { wordsOf } from './task-results.ts'
@@ -34,7 +34,7 @@ export const joined = (finished: readonly Finished[]): string => finished.map(li
 
 /** Returns the answer of an agent to `content`, which contains the results; it also gets them as data. */
 export async function synthesized(
-  orchestrator: LastWords,
+  orchestrator: OrchestratorContext,
   agent: string,
   content: string,
   query: string,
@@ -79,7 +79,7 @@ export function nothingDone(text: string, finished: readonly Finished[]): AgentF
  *   is in the result and does not reject.
  */
 export async function runTasks(
-  orchestrator: Pick<OrchestratorContext, 'decide' | 'runId' | 'signal'>,
+  orchestrator: OrchestratorContext,
   tasks: readonly PlannedTask[],
   perform: (task: PlannedTask, context: string | undefined) => Promise<Finished>,
 ): Promise<Finished[]> {
@@ -106,17 +106,12 @@ const ended = ({ result, words }: Finished): Ended => ({
 
 const OUTCOME = { COMPLETED: 'completed', FAILED: 'failed', SKIPPED: 'skipped' } as const
 
-export function undone(
-  orchestrator: Pick<OrchestratorContext, 'runId'>,
-  task: PlannedTask,
-  why: string,
-  type?: string,
-): Finished {
+export function undone(orchestrator: OrchestratorContext, task: PlannedTask, why: string, type?: string): Finished {
   return { task, result: failedSubTask(subTaskOf(orchestrator, task), why, type), words: '' }
 }
 
 function subTaskOf(
-  { runId }: Pick<OrchestratorContext, 'runId'>,
+  { runId }: OrchestratorContext,
   { number, description, tool, input, keys, replans = 0, ...task }: PlannedTask,
   agent = task.agent ?? 'nobody',
   context?: string,
@@ -143,7 +138,7 @@ export function titleOf({ number, description }: PlannedTask): string {
 
 /** Returns the result of the sub-task. Rejects only if the run ends. `results`: of those that it builds on. */
 export async function askWorker(
-  orchestrator: Passing & Pick<OrchestratorContext, 'request' | 'runId'>,
+  orchestrator: OrchestratorContext,
   agent: string,
   task: PlannedTask,
   results: string | undefined,
@@ -173,7 +168,7 @@ export const TAKEN_APART = 'Is the task taken apart?'
  * @throws {ReplyInvalidError} for dependencies that form a cycle, which the error names.
  */
 export async function decompose(
-  orchestrator: Pick<OrchestratorContext, 'decide' | 'request' | 'signal'>,
+  orchestrator: OrchestratorContext,
   agent: string,
   content: string,
   graph: boolean,
@@ -281,8 +276,6 @@ export interface Plan {
 
 const CREATE_PLAN = { name: 'create_plan', description: 'Sets down the tasks, who is to do each, and why.' }
 
-type Planning = Pick<OrchestratorContext, 'agents' | 'decide' | 'request'>
-
 /**
  * Asks the planner for a plan for those agents. A plan that does not match the schema, or has a cycle, is sent back
  * once.
@@ -290,7 +283,7 @@ type Planning = Pick<OrchestratorContext, 'agents' | 'decide' | 'request'>
  * @throws {ReplyInvalidError} when the second plan has such a fault too. A failure of the planner rejects as it is.
  */
 export async function planTasks(
-  orchestrator: Planning,
+  orchestrator: OrchestratorContext,
   planner: string,
   content: string,
   workers: readonly Worker[],
@@ -312,7 +305,7 @@ export async function planTasks(
 
 /** Asks for one task, or none, that replaces the given one. Rejects as `planTasks` does. */
 export async function planAgain(
-  orchestrator: Planning,
+  orchestrator: OrchestratorContext,
   planner: string,
   content: string,
   workers: readonly Worker[],
@@ -359,13 +352,13 @@ interface Asked {
 }
 
 export class Workers {
-  readonly #orchestrator: Pick<OrchestratorContext, 'request' | 'signal'>
+  readonly #orchestrator: OrchestratorContext
   readonly #answered: () => Promise<void>
   readonly #workers: ReadonlyMap<string, Asked>
 
   /** Each agent is asked at most `rounds` times, and is busy until `answered`, called after each answer, resolves. */
   constructor(
-    orchestrator: Pick<OrchestratorContext, 'request' | 'signal'>,
+    orchestrator: OrchestratorContext,
     agents: readonly string[],
     rounds: number,
     answered: () => Promise<void>,

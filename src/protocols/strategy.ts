@@ -31,7 +31,7 @@ export function agentsOf(team: readonly string[], repeats?: 'repeats'): Check {
   }
 }
 
-export const namesIn = ({ agents }: Pick<OrchestratorContext, 'agents'>): string[] => agents.map(({ name }) => name)
+export const namesIn = ({ agents }: OrchestratorContext): string[] => agents.map(({ name }) => name)
 
 /** Returns a function that selects the agents to ask: those in the list, otherwise all of the team but some. */
 export function choosing(

@@ -114,24 +114,19 @@ async function bodyOf(response: IncomingMessage, { who, maxBytes }: GetOptions):
 
 /** Passes the bytes on until there are too many. */
 function upTo(maxBytes: number, who: string) {
+  const tooMany = `The answer of ${who} is larger than ${maxBytes} bytes, and was given up. Ask for something smaller.`
   return async function* (source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
     let bytes = 0
     for await (const chunk of source) {
       bytes += chunk.length
-      if (bytes > maxBytes) {
-        throw new ToolFailedError(
-          `The answer of ${who} is larger than ${maxBytes} bytes, and was given up. Ask for something smaller.`,
-          { service: who, maxBytes },
-        )
-      }
+      if (bytes > maxBytes) throw new ToolFailedError(tooMany, { service: who, maxBytes })
       yield chunk
     }
   }
 }
 
 function decoderOf(encoding: string | undefined, who: string) {
-  switch (encoding?.trim().toLowerCase()) {
-    case undefined:
+  switch (encoding?.trim().toLowerCase() ?? '') {
     case '':
     case 'identity':
       return new PassThrough()

@@ -105,8 +105,7 @@ function jsonOf(input: unknown = null): string {
     throw new ToolInputError(`The input is no JSON value: ${describe(error)}.`)
   }
   if (json === undefined) throw new ToolInputError(`The input is no JSON value: it is ${shown(input)}.`)
-  if (json.length <= LONGEST_INPUT) return json
-  throw new ToolInputError(
-    `The input has ${json.length} characters as JSON, and at most ${LONGEST_INPUT} are possible.`,
-  )
+  const tooLong = `The input has ${json.length} characters as JSON, and at most ${LONGEST_INPUT} are possible.`
+  if (json.length > LONGEST_INPUT) throw new ToolInputError(tooLong)
+  return json
 }

@@ -94,15 +94,17 @@ export function parsed<S extends z.ZodType>(service: string, text: string, schem
 }
 
 export function malformed(service: string, what: string): ToolFailedError {
-  return new ToolFailedError(
-    `${service} answered in a form that is not its own (${shortened(what)}). Try again later; if it stays so, the service has changed.`,
-    { service },
-  )
+  const advice = 'Try again later; if it stays so, the service has changed.'
+  return failedBy(service, `${service} answered in a form that is not its own (${shortened(what)}). ${advice}`)
+}
+
+export function failedBy(service: string, message: string, details: object = {}): ToolFailedError {
+  return new ToolFailedError(message, { service, ...details })
 }
 
 /** A refusal that a service puts into a good answer. */
 export function refusedBy(service: string, reason: string, advice: string): ToolFailedError {
-  return new ToolFailedError(`${service} says: ${shortened(reason)} ${advice}`, { service })
+  return failedBy(service, `${service} says: ${shortened(reason)} ${advice}`)
 }
 
 async function answerTo(question: Question, signal: AbortSignal): Promise<string> {
@@ -130,12 +132,9 @@ function statusFailure(question: Question, { status, headers }: Answer, text: st
   const seconds = question.waitIn?.(headers) ?? secondsIn(headers['retry-after'])
   const wait = seconds === undefined ? '' : ` Try again in ${seconds} s.`
   const advice = question.advice?.[status] ?? adviceFor(status, seconds !== undefined)
-  return new ToolFailedError(
-    [`${service} answered with status ${status}${reason ? `: ${shortened(reason)}` : '.'}`, advice]
-      .join(' ')
-      .trimEnd() + wait,
-    { service, status, ...(seconds !== undefined && { retryAfterMs: seconds * 1000 }) },
-  )
+  const said = `${service} answered with status ${status}${reason ? `: ${shortened(reason)}` : '.'}`
+  const again = seconds === undefined ? {} : { retryAfterMs: seconds * 1000 }
+  return failedBy(service, `${said} ${advice}`.trimEnd() + wait, { status, ...again })
 }
 
 function adviceFor(status: number, saysWhen: boolean): string {

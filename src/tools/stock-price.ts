@@ -1,13 +1,13 @@
 /** `stock_price`: the last price of a share. */
 import { z } from 'zod'
 import type { Tool } from '../actors/definition/tool.ts'
-import { ToolFailedError } from '../shared/errors.ts'
 import { own } from '../shared/values.ts'
 import { checkedOptions } from './options.ts'
 import {
   baseUrl,
   endpoint,
   envName,
+  failedBy,
   keyIn,
   malformed,
   parsed,
@@ -115,12 +115,8 @@ export const alphaVantage: StockService = {
     return { service: 'Alpha Vantage', url, secret: key }
   },
   price(symbol, answer) {
-    const {
-      'Global Quote': quote,
-      'Error Message': error,
-      Note,
-      Information,
-    } = parsed('Alpha Vantage', answer, quoteSchema)
+    const said = parsed('Alpha Vantage', answer, quoteSchema)
+    const { 'Global Quote': quote, 'Error Message': error, Note, Information } = said
     if (error !== undefined) throw refusedBy('Alpha Vantage', error, 'Check the symbol and the key.')
     const limit = Note ?? Information
     if (limit !== undefined)
@@ -130,12 +126,8 @@ export const alphaVantage: StockService = {
     if (name === undefined && price === undefined) throw unknownSymbol('Alpha Vantage', symbol)
     if (name === undefined || price === undefined || date === undefined)
       throw malformed('Alpha Vantage', 'half a Global Quote')
-    return {
-      symbol: name,
-      price: positive('Alpha Vantage', price),
-      currency: placed(symbol, ALPHA_VANTAGE, 'Alpha Vantage').currency,
-      date,
-    }
+    const { currency } = placed(symbol, ALPHA_VANTAGE, 'Alpha Vantage')
+    return { symbol: name, price: positive('Alpha Vantage', price), currency, date }
   },
 }
 
@@ -149,10 +141,8 @@ function placed(symbol: string, exchanges: Exchanges, service: string) {
     .filter((name) => name !== '')
     .map((name) => `.${name}`)
     .join(' ')
-  throw new ToolFailedError(
-    `${service} has no exchange ".${exchange}" that this tool knows the currency of. It has: ${known}; without one, New York is meant. Is the share traded there, too?`,
-    { service },
-  )
+  const message = `${service} has no exchange ".${exchange}" that this tool knows the currency of. It has: ${known}; without one, New York is meant. Is the share traded there, too?`
+  throw failedBy(service, message)
 }
 
 function positive(service: string, text: string): number {
@@ -161,12 +151,8 @@ function positive(service: string, text: string): number {
   throw malformed(service, 'a price that is no number')
 }
 
-function unknownSymbol(service: string, symbol: string): ToolFailedError {
-  return new ToolFailedError(
-    `${service} knows no share ${JSON.stringify(symbol)}. Check the symbol, and its exchange.`,
-    { service },
-  )
-}
+const unknownSymbol = (service: string, symbol: string) =>
+  failedBy(service, `${service} knows no share ${JSON.stringify(symbol)}. Check the symbol, and its exchange.`)
 
 const optionsSchema = z.strictObject({
   apiKeyEnv: envName.optional(),

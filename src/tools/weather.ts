@@ -1,10 +1,9 @@
 /** `weather`: how the weather is in a place, and how it will be. */
 import { z } from 'zod'
 import type { Tool } from '../actors/definition/tool.ts'
-import { ToolFailedError } from '../shared/errors.ts'
 import { own } from '../shared/values.ts'
 import { checkedOptions } from './options.ts'
-import { type Ask, baseUrl, endpoint, malformed, parsed, serviceTimeout, serviceTool } from './service.ts'
+import { type Ask, baseUrl, endpoint, failedBy, malformed, parsed, serviceTimeout, serviceTool } from './service.ts'
 
 /** The weather of a day. A value that the models do not give for that place is null. */
 export interface DayWeather {
@@ -91,11 +90,7 @@ function reportFrom(answer: string): Pick<WeatherReport, 'timezone' | 'current' 
 }
 
 const errorSchema = z.object({ reason: z.string() })
-
-/** `{"error": true, "reason": "..."}` */
-function openMeteoReason(body: unknown): string | undefined {
-  return errorSchema.safeParse(body).data?.reason
-}
+const openMeteoReason = (body: unknown) => errorSchema.safeParse(body).data?.reason
 
 /** The codes of the WMO that Open-Meteo uses. */
 const CONDITIONS: Readonly<Record<number, string>> = {
@@ -175,12 +170,12 @@ async function findPlace(wanted: string, base: string, ask: Ask): Promise<Place>
   if (place) return place
   const shown = JSON.stringify(wanted)
   if (found.length === 0) {
-    const message = `Open-Meteo knows no place ${shown}. Give the town alone, or its name in English.`
-    throw new ToolFailedError(message, { service: 'Open-Meteo' })
+    const advice = 'Give the town alone, or its name in English.'
+    throw failedBy('Open-Meteo', `Open-Meteo knows no place ${shown}. ${advice}`)
   }
   const choices = [...new Set(found.map(regionOf))].slice(0, 5).join('; ')
   const message = `Open-Meteo knows ${JSON.stringify(name)}, but not as ${shown}: ${choices}. Choose one of these.`
-  throw new ToolFailedError(message, { service: 'Open-Meteo' })
+  throw failedBy('Open-Meteo', message)
 }
 
 /** The country and the region of a place, as a person would add them. */
