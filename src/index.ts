@@ -51,13 +51,15 @@ export type { OrchestrationConfig } from './protocols/index.ts'
 
 // Options of a team and of its roles.
 export type { AgentRole, Capability, ContextStrategy, RoleInfo, ToolReference } from './actors/definition/role.ts'
-export type { CommunicationConfig } from './actors/definition/role-config.ts'
-export type { SlowMs, SupervisionConfig } from './actors/definition/role-config.ts'
+export type { CommunicationConfig, SlowMs, SupervisionConfig } from './actors/definition/role-config.ts'
 export type {
+  AgentRegistry,
   BudgetConfig,
+  ConversationStore,
   LogPlace,
   StateManagement,
   StateOptions,
+  StoredConversation,
   SyncPoint,
   ThreadsConfig,
   TokenLimit,
@@ -73,7 +75,6 @@ export type {
   StoredBlock,
 } from './runtime/store/log-files.ts'
 export type { ModelsConfig } from './runtime/providers/provider.ts'
-export type { AgentRegistry } from './runtime/settings/options.ts'
 export type { Clock } from './shared/clock.ts'
 export type { Logger } from './actors/definition/tool.ts'
 
@@ -93,7 +94,8 @@ export type {
   SpawnRole,
   SyncResult,
 } from './actors/definition/context.ts'
-export type { AgentStatus, AgentTask, TaskInput, TaskStatus } from './actors/definition/task.ts'
+export type { AgentProgress, AgentStatus, AgentTask, SubtaskProgress } from './actors/definition/task.ts'
+export type { TaskInput, TaskStatus } from './actors/definition/task.ts'
 export type { Blackboard, BlackboardEntry, QueryFilter, WriteOptions } from './blackboard/entry.ts'
 export type { BlackboardView } from './blackboard/views.ts'
 
@@ -112,10 +114,9 @@ export type { RunFilter, RunStatus, RunSummary } from './runtime/runs/run.ts'
 export type { ApprovalAnswer, ApprovedCall } from './actors/definition/approval.ts'
 export type { ApprovalPolicy, Approvers } from './actors/definition/tool.ts'
 export type { Answerer, AnswerOptions, OpenQuestionInfo } from './runtime/verbs/questions.ts'
-export type { MultiAgentResult } from './runtime/runs/result.ts'
+export type { Contribution, ContributionReport, MultiAgentResult } from './runtime/runs/result.ts'
 export type { NamedWait } from './runtime/log/records.ts'
 export type { AgentView, MailboxView, MessageView, RunMoment, RunReplay, RunView } from './runtime/views/team-fold.ts'
-export type { Contribution, ContributionReport } from './runtime/runs/result.ts'
 export type { RuntimeEvent } from './runtime/runs/events.ts'
 export type {
   Digest,
@@ -123,6 +124,7 @@ export type {
   DigestQuestion,
   DigestRun,
   DigestSnapshot,
+  Wait,
 } from './runtime/views/digest-line.ts'
 export type {
   GuardedCall,
@@ -131,22 +133,17 @@ export type {
   Guardrails,
   GuardrailVerdict,
 } from './actors/definition/role.ts'
-export type { ConversationStore, StoredConversation } from './runtime/settings/options.ts'
 export type { MediaPart, MessagePart, TextPart } from './mailbox/parts.ts'
 export type { DeepPartial, StreamPart, SupersededReason } from './runtime/runs/stream-parts.ts'
-export type { OrchestrationTrace } from './runtime/runs/trace.ts'
-export { sequenceDiagram } from './runtime/runs/trace.ts'
+export { type OrchestrationTrace, sequenceDiagram } from './runtime/runs/trace.ts'
 export type { DeadLetter, DeadLetterReason } from './mailbox/dead-letters.ts'
-export type { AgentConfig, AgentInstance } from './runtime/team/agent-instance.ts'
-export type { AgentProgress, SubtaskProgress } from './actors/definition/task.ts'
-export type { ContextInfo } from './runtime/team/agent-instance.ts'
+export type { AgentConfig, AgentInstance, ContextInfo } from './runtime/team/agent-instance.ts'
 export type { Reloaded } from './runtime/team/roster.ts'
 export type { ReloadOptions } from './runtime/supervision/reloads.ts'
 export type { Health } from './runtime/views/operator-log.ts'
 export type { BudgetUse } from './runtime/verbs/budgets.ts'
 export type { OpenTurn, TeamJudgement } from './runtime/team/open-turns.ts'
 export type { WaitCycle } from './runtime/team/digests.ts'
-export type { Wait } from './runtime/views/digest-line.ts'
 export type { Metric } from './runtime/views/histogram.ts'
 
 // The errors: a class for each failure.

@@ -223,7 +223,7 @@ function weightsOf({ capability, load, confidence }: NonNullable<AuctionConfig['
 
 function check(config: AuctionConfig, team: readonly string[]): void {
   const weight = number(0, 2 ** 31 - 1)
-  const options = shape<AuctionConfig>({
+  shape<AuctionConfig>({
     strategy: oneOf('auction'),
     bidders: agentsOf(team),
     auctioneer: agentOf(team),
@@ -234,8 +234,7 @@ function check(config: AuctionConfig, team: readonly string[]): void {
     maxReauctions: integer(0),
     onNoBids: oneOf('fail', 'assign_least_loaded'),
     prompts: promptsOf(AUCTION),
-  })
-  options(config, 'orchestration')
+  })(config, 'orchestration')
   const { auctioneer, bidders, weights } = config
   const wrong = (key: keyof AuctionConfig, accepted: string, advice?: string) =>
     refused(`orchestration.${key}`, config[key], accepted, advice)

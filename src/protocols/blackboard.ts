@@ -229,7 +229,7 @@ async function unsolved(
 function check(config: BlackboardConfig, team: readonly string[]): void {
   const { agents, synthesizer } = config
   const contributors = choosing(Array.isArray(agents) ? agents : undefined, synthesizer)(team)
-  const options = shape<BlackboardConfig>({
+  shape<BlackboardConfig>({
     strategy: oneOf('blackboard'),
     agents: agentsOf(team),
     interests: interestsOf(team, contributors),
@@ -238,8 +238,7 @@ function check(config: BlackboardConfig, team: readonly string[]): void {
     maxRounds: integer(1),
     quietMs: pause,
     prompts: promptsOf(BLACKBOARD),
-  })
-  options(config, 'orchestration')
+  })(config, 'orchestration')
   if (contributors.length > 0) return
   throw refused('orchestration.agents', agents, 'a list of agents', 'Nobody is left but the synthesizer.')
 }

@@ -248,7 +248,7 @@ function combination({
 function check(config: CollaborateConfig, team: readonly string[]): void {
   const { aggregation, decomposer, order, synthesizer } = config
   const agent = agentOf(team)
-  const options = shape<CollaborateConfig>({
+  shape<CollaborateConfig>({
     strategy: oneOf('collaborate'),
     teammates: agentsOf(team),
     decomposer: (value, path) => {
@@ -259,8 +259,7 @@ function check(config: CollaborateConfig, team: readonly string[]): void {
     synthesizer: agent,
     conflictResolution: oneOf(...CONFLICT_RULES),
     prompts: promptsOf(COLLABORATE),
-  })
-  options(config, 'orchestration')
+  })(config, 'orchestration')
   if (synthesizer !== undefined && aggregation !== 'synthesize')
     throw refused('orchestration.synthesizer', synthesizer, 'nothing', 'It acts under aggregation: "synthesize" alone.')
   if (order !== undefined && decomposer === false)

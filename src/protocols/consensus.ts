@@ -176,7 +176,7 @@ function disagreement(rounds: number, choices: readonly Stand[], advice: string,
 
 function check(config: ConsensusConfig, team: readonly string[]): void {
   const { agents, tieBreaker, consensusThreshold, requireUnanimous } = config
-  const options = shape<ConsensusConfig>({
+  shape<ConsensusConfig>({
     strategy: oneOf('consensus'),
     agents: agentsOf(team),
     consensusThreshold: rule(
@@ -188,8 +188,7 @@ function check(config: ConsensusConfig, team: readonly string[]): void {
     tieBreaker: agentOf(team),
     requireUnanimous: flag,
     prompts: promptsOf(CONSENSUS),
-  })
-  options(config, 'orchestration')
+  })(config, 'orchestration')
   if (requireUnanimous && consensusThreshold !== undefined) {
     const advice = 'requireUnanimous asks for all; remove one of them.'
     throw refused('orchestration.consensusThreshold', consensusThreshold, 'nothing', advice)

@@ -250,7 +250,7 @@ const texts = listOf(rule('a text that is not empty', (value) => typeof value ==
 
 function check(config: DebateConfig, team: readonly string[]): void {
   const { debaters, judge, positions, judgeCriteria } = config
-  const options = shape<DebateConfig>(
+  shape<DebateConfig>(
     {
       strategy: oneOf('debate'),
       debaters: agentsOf(team),
@@ -263,8 +263,7 @@ function check(config: DebateConfig, team: readonly string[]): void {
     },
     'debaters',
     'judge',
-  )
-  options(config, 'orchestration')
+  )(config, 'orchestration')
   const wrong = (key: keyof DebateConfig, accepted: string, advice: string) =>
     refused(`orchestration.${key}`, config[key], accepted, advice)
   if (debaters.length < 2) throw wrong('debaters', 'a list of at least two agents', 'One alone has no debate.')

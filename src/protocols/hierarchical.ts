@@ -233,7 +233,7 @@ function withinReach(
 }
 
 function check(config: HierarchicalConfig, team: readonly string[]): void {
-  const options = shape<HierarchicalConfig>(
+  shape<HierarchicalConfig>(
     {
       strategy: oneOf('hierarchical'),
       manager: agentOf(team),
@@ -247,8 +247,7 @@ function check(config: HierarchicalConfig, team: readonly string[]): void {
     },
     'manager',
     'workers',
-  )
-  options(config, 'orchestration')
+  )(config, 'orchestration')
   const at = config.workers.indexOf(config.manager)
   if (at < 0) return
   const advice = 'Nobody delegates to itself; the manager answers without tasks where it needs nobody.'

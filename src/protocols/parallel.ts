@@ -147,7 +147,7 @@ const isWaitFor = (value: unknown) => value === 'all' || value === 'first' || (N
 function check(config: ParallelConfig, team: readonly string[]): void {
   const { aggregationStrategy: by = 'merge', conflictResolution = 'vote', requireAll, waitFor } = config
   const agent = agentOf(team)
-  const options = shape<Omit<ParallelConfig, 'aggregator'> & { aggregator?: unknown }>({
+  shape<Omit<ParallelConfig, 'aggregator'> & { aggregator?: unknown }>({
     strategy: oneOf('parallel'),
     agents: agentsOf(team),
     maxConcurrent: integer(1),
@@ -160,8 +160,7 @@ function check(config: ParallelConfig, team: readonly string[]): void {
     aggregator: (value, path) => {
       if (typeof value !== 'function') agent(value, path)
     },
-  })
-  options(config, 'orchestration')
+  })(config, 'orchestration')
 
   const wrong = (key: string, accepted: string, advice: string) =>
     refused(`orchestration.${key}`, Reflect.get(config, key), accepted, advice)

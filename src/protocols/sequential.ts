@@ -39,14 +39,13 @@ export interface SequentialConfig<N extends string = string> {
 export const sequential: Strategy<SequentialConfig> = {
   strategy: 'sequential',
   protocol(config, team) {
-    const options = shape<SequentialConfig>({
+    shape<SequentialConfig>({
       strategy: oneOf('sequential'),
       agentOrder: agentsOf(team, 'repeats'),
       passFullContext: flag,
       allowSkip: flag,
       earlyTermination: flag,
-    })
-    options(config, 'orchestration')
+    })(config, 'orchestration')
     const { passFullContext = false, allowSkip = false, earlyTermination = true } = config
     const choose = choosing(config.agentOrder)
     return {

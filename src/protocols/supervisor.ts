@@ -1,5 +1,5 @@
 /** Strategy `supervisor`: experts work in parallel on what a supervisor plans, and their results become one answer. */
-import type { OrchestratorContext, RequestOptions } from '../actors/definition/context.ts'
+import type { RequestOptions } from '../actors/definition/context.ts'
 import type { ScriptResult } from '../actors/definition/protocol.ts'
 import { type Colleague, colleagueAsLine } from '../actors/model/prompt.ts'
 import { integer, oneOf, refused, shape, wait } from '../shared/checks.ts'
@@ -144,13 +144,10 @@ export const supervisor: Strategy<SupervisorConfig> = {
           resultOf({ agent, message: await lastWord(orchestrator, agent, query, options) })
         if (flow === 'tools') return alone(fallback ?? planner)
 
-        const present = (names: readonly string[]) =>
-          names.filter((name) => orchestrator.agents.some((agent) => agent.name === name))
-        const roles = () => present(all)
-        if (roles().length === 0) throw nobodyLeft(all)
-        const workers = () => roles().map((name) => roleOf(orchestrator, name))
+        const workers = () => all.flatMap((name) => orchestrator.agents.find((agent) => agent.name === name) ?? [])
+        if (workers().length === 0) throw nobodyLeft(all)
         const known = () => ({ query, experts: workers().map(expertAsLine).join('\n') })
-        const { tasks, message: plan } = flow === 'graph' ? sameForAll(query, present(experts)) : await planned()
+        const { tasks, message: plan } = flow === 'graph' ? sameForAll() : await planned()
         if (tasks.length === 0) return alone(fallback ?? planner, limit)
         const finished = await runTasks(orchestrator, tasks, perform)
         const failures = finished.filter(({ result }) => result.status === 'FAILED')
@@ -160,6 +157,19 @@ export const supervisor: Strategy<SupervisorConfig> = {
         const conflicts = await conflictsAmong(orchestrator, query, statementsOf(finished), how)
         const content = say('combine', { query, results: withConflicts(resultsAsText(finished), conflicts) })
         return synthesized(orchestrator, aggregator, content, query, finished, conflicts)
+
+        /** Returns the plan of the fixed flow: the query as the task of each expert. */
+        function sameForAll(): Pick<Plan, 'tasks' | 'message'> {
+          const present = workers().filter(({ name }) => experts.includes(name))
+          const ofExpert = ({ name: agent }: Worker, at: number) => ({
+            number: at + 1,
+            description: query,
+            needs: [],
+            after: 0,
+            agent,
+          })
+          return { tasks: present.map(ofExpert) }
+        }
 
         async function apology(): Promise<string> {
           if (config.prompts?.apology !== undefined) return say('apology', { query, failures: joined(failures) })
@@ -196,11 +206,12 @@ export const supervisor: Strategy<SupervisorConfig> = {
 
         async function assigned(task: PlannedTask, context: string | undefined): Promise<Finished> {
           const { agent = '' } = task
-          const isKnown = roles().includes(agent)
+          const present = workers().map(({ name }) => name)
+          const isKnown = present.includes(agent)
           const worker = isKnown ? agent : fallback
           const reason = isKnown
             ? 'The plan says so.'
-            : `"${agent}", whom the plan names, is none of ${roles().join(', ')}.`
+            : `"${agent}", whom the plan names, is none of ${present.join(', ')}.`
           orchestrator.decide(`Who does ${titleOf(task)}?`, worker ?? 'nobody', reason)
           if (worker === undefined) return undone(orchestrator, task, reason, 'UNKNOWN_AGENT')
           const metadata = inheritedBy(orchestrator, worker, plan)
@@ -227,19 +238,11 @@ export const supervisor: Strategy<SupervisorConfig> = {
   },
 }
 
-/** Returns the plan of the fixed flow: the query as the task of each expert. */
-const sameForAll = (query: string, experts: readonly string[]): Pick<Plan, 'tasks' | 'message'> => ({
-  tasks: experts.map((agent, at) => ({ number: at + 1, description: query, needs: [], after: 0, agent })),
-})
-
 const noTask = (agent: string) =>
   new ReplyInvalidError(`The plan of "${agent}" has no task. Name a fallback for what no expert can do.`, { agent })
 
 const nobodyLeft = (roles: readonly string[]) =>
   new UnknownAgentError(`None of the experts is in the team any more: ${roles.join(', ')}. Add one with addAgent().`)
-
-const roleOf = ({ agents }: OrchestratorContext, role: string): Colleague & Worker =>
-  agents.find(({ name }) => name === role) ?? { name: role }
 
 /** Returns a line with the expert's name, its capabilities, and the keys among which a plan may choose. */
 function expertAsLine(expert: Colleague & Worker): string {
@@ -249,7 +252,7 @@ function expertAsLine(expert: Colleague & Worker): string {
 
 function check(config: SupervisorConfig, team: readonly string[]): void {
   const agent = agentOf(team)
-  const options = shape<SupervisorConfig>(
+  shape<SupervisorConfig>(
     {
       strategy: oneOf('supervisor'),
       supervisor: agent,
@@ -264,8 +267,7 @@ function check(config: SupervisorConfig, team: readonly string[]): void {
     },
     'supervisor',
     'experts',
-  )
-  options(config, 'orchestration')
+  )(config, 'orchestration')
   const { experts, supervisor } = config
   const at = experts.indexOf(supervisor)
   if (at >= 0)
