@@ -4,19 +4,9 @@
  * names with those of the entry: an ES module must list them.
  */
 
-import type * as ToolParts from './actors/definition/content.ts'
-import type * as Definition from './actors/definition/definition.ts'
-import type * as Protocol from './actors/definition/protocol.ts'
-import type * as Tool from './actors/definition/tool.ts'
-import type * as Errors from './shared/errors.ts'
+import type * as Dramatis from './index.ts'
 
-type ThreadApi = typeof Errors &
-  Pick<typeof Definition, 'agentRef' | 'defineAgent'> &
-  Pick<typeof Protocol, 'defineProtocol'> &
-  Pick<typeof Tool, 'defineTool'> &
-  Pick<typeof ToolParts, 'toolParts'>
-
-const api = (globalThis as { [key: symbol]: unknown })[Symbol.for('dramatis.thread')] as ThreadApi
+const api = (globalThis as { [key: symbol]: unknown })[Symbol.for('dramatis.thread')] as typeof Dramatis
 
 export const { agentRef, defineAgent, defineProtocol, defineTool, toolParts } = api
 export const {
