@@ -138,10 +138,8 @@ export async function readSchema(root: unknown, leftOut?: LeftOut): Promise<Read
     if (!pattern) throw new Error('its schema refers to what is an example of a value, and no schema')
     return pattern
   }
-  return { patterns, views: leniency?.end() ?? NOTHING_LEFT_OUT }
+  return { patterns, views: leniency?.end() ?? new Map() }
 }
-
-const NOTHING_LEFT_OUT: Views = new Map()
 
 const shortOf = (source: string): string => JSON.stringify(source.length > 100 ? `${source.slice(0, 100)}...` : source)
 

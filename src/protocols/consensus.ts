@@ -89,7 +89,7 @@ export const consensus: Strategy<ConsensusConfig> = {
           if (agreed) return resultOf(agreed)
           if (!possible && tieBreaker === undefined) throw weightless(rounds, standsOf(council.held))
           if (!possible || rounds === maxRounds) break
-          method ??= begin(consensusMethod, council, say, tieBreaker)
+          method ??= METHODS[consensusMethod](council, say, tieBreaker)
           standing = await method.round(rounds + 1)
         }
         const choices = method?.choices ?? standsOf(council.held)
@@ -108,15 +108,7 @@ export const consensus: Strategy<ConsensusConfig> = {
 
 const resultOf = ({ content, structuredData }: Position) => ({ content, structuredData })
 
-function begin(
-  how: ConsensusConfig['consensusMethod'],
-  council: Council,
-  say: Speak<keyof typeof CONSENSUS>,
-  tieBreaker: string | undefined,
-): Method {
-  if (how === 'vote') return voting(council, say)
-  return how === 'synthesis' ? synthesis(council, say, tieBreaker) : discussion(council, say)
-}
+const METHODS = { vote: voting, discussion, synthesis }
 
 /** Returns the position that enough agents support, and whether one is possible. The trace has the count. */
 function count(

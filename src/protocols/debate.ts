@@ -80,7 +80,8 @@ export const debate: Strategy<DebateConfig> = {
     check(config, team)
     const { judge, maxRounds = 3, requireEvidence = true } = config
     const say = speaking(DEBATE, config.prompts)
-    const positions = positionsOf(config, say)
+    const sides = config.positions ?? [say('for', {}), say('against', {})]
+    const positions = new Map(config.debaters.map((debater, i) => [debater, sides[i % sides.length] ?? '']))
     const criteria = [...(config.judgeCriteria ?? [say('criteria', {})])]
     const why = config.positions ? 'positions says so.' : 'positions is not given: they take sides in turn.'
     return {
@@ -137,11 +138,6 @@ interface Turn {
   round: number
   rounds: number
   said: readonly Argument[]
-}
-
-function positionsOf({ debaters, positions }: DebateConfig, say: Say): Map<string, string> {
-  const all = positions ?? [say('for', {}), say('against', {})]
-  return new Map(debaters.map((debater, i) => [debater, all[i % all.length] ?? '']))
 }
 
 function hasTwoSides(orchestrator: OrchestratorContext, round: number, speakers: ReadonlyMap<string, string>): boolean {

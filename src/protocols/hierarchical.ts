@@ -2,12 +2,7 @@
 
 import type { OrchestratorContext } from '../actors/definition/context.ts'
 import type { AgentRole } from '../actors/definition/role.ts'
-import {
-  type AgentSettings,
-  type DelegationBound,
-  depthBound,
-  MAX_DELEGATION_DEPTH,
-} from '../runtime/settings/agent-settings.ts'
+import { type AgentSettings, depthBound, MAX_DELEGATION_DEPTH } from '../runtime/settings/agent-settings.ts'
 import type { TeamSettings } from '../runtime/settings/settings.ts'
 import { flag, integer, oneOf, refused, shape } from '../shared/checks.ts'
 import { DelegationRefusedError, UnknownAgentError } from '../shared/errors.ts'
@@ -23,6 +18,8 @@ import { runInOrder, unmetNeeds } from './tasks.ts'
 
 /** Returns the settings with the changes of the hierarchy, which also apply to agents that are added later. */
 function organized(settings: TeamSettings, config: HierarchicalConfig): TeamSettings {
+  const { maxDelegationDepth = 2, workerAutonomy = 'low' } = config
+  const why = `with workerAutonomy "${workerAutonomy}" the manager alone delegates`
   const isWorker = ({ name }: AgentSettings) => config.workers.includes(name)
   const names = settings.agents.map(({ name }) => name)
   return {
@@ -35,14 +32,8 @@ function organized(settings: TeamSettings, config: HierarchicalConfig): TeamSett
       const agent = settings.newcomer(role, path, others, expected)
       return isWorker(agent) ? settings.newcomer(roleOf(agent, config), path, others, expected) : agent
     },
-    delegation: boundOf(config),
+    delegation: workerAutonomy === 'high' ? depthBound(maxDelegationDepth) : { limit: 1, name: 'workerAutonomy', why },
   }
-}
-
-function boundOf({ maxDelegationDepth = 2, workerAutonomy = 'low' }: HierarchicalConfig): DelegationBound {
-  if (workerAutonomy === 'high') return depthBound(maxDelegationDepth)
-  const why = `with workerAutonomy "${workerAutonomy}" the manager alone delegates`
-  return { limit: 1, name: 'workerAutonomy', why }
 }
 
 /** Returns a worker's role with its superior, and with verbs as tools for a model: code has all verbs. */

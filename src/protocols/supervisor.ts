@@ -182,7 +182,8 @@ export const supervisor: Strategy<SupervisorConfig> = {
           try {
             const plan = await planTasks(orchestrator, planner, say('plan', known()), workers())
             const { tasks, reasoning } = plan
-            if (tasks.length === 0) throw noTask(planner)
+            const none = `The plan of "${planner}" has no task. Name a fallback for what no expert can do.`
+            if (tasks.length === 0) throw new ReplyInvalidError(none, { agent: planner })
             const many = tasks.length === 1 ? '1 task' : `${tasks.length} tasks`
             orchestrator.decide('What is to be done?', many, reasoning)
             return plan
@@ -237,9 +238,6 @@ export const supervisor: Strategy<SupervisorConfig> = {
     }
   },
 }
-
-const noTask = (agent: string) =>
-  new ReplyInvalidError(`The plan of "${agent}" has no task. Name a fallback for what no expert can do.`, { agent })
 
 const nobodyLeft = (roles: readonly string[]) =>
   new UnknownAgentError(`None of the experts is in the team any more: ${roles.join(', ')}. Add one with addAgent().`)

@@ -99,15 +99,9 @@ async function existing(path: string): Promise<string | undefined> {
     const above = dirname(path)
     // a program's text can be longer than any path, and is none
     if (!['ENOENT', 'ENOTDIR', 'ENAMETOOLONG'].includes(code) || above === path) return undefined
-    return (await isLink(path)) ? undefined : existing(above) // what it writes to a dangling link is made elsewhere
+    const found = await lstat(path).catch(() => undefined)
+    return found?.isSymbolicLink() ? undefined : existing(above) // what it writes to a dangling link is made elsewhere
   }
-}
-
-function isLink(path: string): Promise<boolean> {
-  return lstat(path).then(
-    (found) => found.isSymbolicLink(),
-    () => false,
-  )
 }
 
 function refused(arg: string, why: string): ToolInputError {
@@ -334,14 +328,22 @@ export async function runAllowed(
   { command, args, cwd }: { command: string; args: string[]; cwd: string },
   signal: AbortSignal,
 ): Promise<string> {
-  if (!allow.includes(command)) throw notAllowed(command, allow)
+  if (!allow.includes(command)) {
+    const known = allow.length === 0 ? 'None is' : `Allowed: ${allow.join(', ')}`
+    const message = `The command ${shown(command)} is not allowed. ${known}; arguments go into args, and there is no shell.`
+    throw new ToolInputError(message, { command, allow })
+  }
   const length = args.reduce((sum, arg) => sum + arg.length, 0)
-  if (length > LONGEST_ARGUMENTS) throw tooLong(command, length)
+  if (length > LONGEST_ARGUMENTS) {
+    const message = `The arguments for "${command}" have ${length} characters, and at most ${LONGEST_ARGUMENTS} are possible. Write them into a file.`
+    throw new ToolInputError(message, { command, length, limit: LONGEST_ARGUMENTS })
+  }
   const real = await root.real()
   const folders = await safePath(process.env.PATH ?? '', real)
   const other = own(alsoCalled, command)
   const file = (await findProgram(command, folders, real)) ?? (other && (await findProgram(other, folders, real)))
-  if (file === undefined) throw notThere(command)
+  const missing = `The command "${command}" is not installed: no folder of the host's PATH outside of the workspace has it.`
+  if (file === undefined) throw new ToolFailedError(missing, { command })
   const ended = await root.folder(cwd, async (folder) => {
     await confineArguments(command, args, join(real, ...pathNames(cwd, real)), real)
     const run = (program: { file: string; args: string[] }, env: Record<string, string>) => {
@@ -382,22 +384,6 @@ function environment(folders: string[], home: string): Record<string, string> {
   const env = { PATH: folders.join(delimiter), HOME: home, LANG: 'C.UTF-8' }
   const system = process.env.SystemRoot // no program of Windows starts without it
   return system === undefined ? env : { ...env, SystemRoot: system, USERPROFILE: home }
-}
-
-function notAllowed(command: string, allow: string[]): ToolInputError {
-  const known = allow.length === 0 ? 'None is' : `Allowed: ${allow.join(', ')}`
-  const message = `The command ${shown(command)} is not allowed. ${known}; arguments go into args, and there is no shell.`
-  return new ToolInputError(message, { command, allow })
-}
-
-function tooLong(command: string, length: number): ToolInputError {
-  const message = `The arguments for "${command}" have ${length} characters, and at most ${LONGEST_ARGUMENTS} are possible. Write them into a file.`
-  return new ToolInputError(message, { command, length, limit: LONGEST_ARGUMENTS })
-}
-
-function notThere(command: string): ToolFailedError {
-  const message = `The command "${command}" is not installed: no folder of the host's PATH outside of the workspace has it.`
-  return new ToolFailedError(message, { command })
 }
 
 function timedOut(command: string, timeoutMs: number, { output }: Ended): ToolTimeoutError {

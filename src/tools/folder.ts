@@ -171,7 +171,8 @@ export class Root {
 
   /** Returns the real path. Makes the folder if it is missing. */
   async real(): Promise<string> {
-    this.#real ??= makeFolder(resolve(this.path))
+    const path = resolve(this.path)
+    this.#real ??= mkdir(path, { recursive: true }).then(() => realpath(path))
     return this.#real.catch((error) => {
       this.#real = undefined // the next call tries again
       throw error
@@ -210,11 +211,6 @@ export class Root {
 
 export function wrongOption(path: string, message: string): ConfigurationError {
   return new ConfigurationError(message, { path })
-}
-
-async function makeFolder(path: string): Promise<string> {
-  await mkdir(path, { recursive: true })
-  return realpath(path)
 }
 
 const reasons: Record<string, string> = {

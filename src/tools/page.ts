@@ -36,7 +36,9 @@ function isReadable(contentType: string | undefined): boolean {
 /** Rejects with the signal's reason once it is aborted: the thread that parses is killed. */
 export async function pageText(page: Page, signal: AbortSignal): Promise<ReadableText> {
   const { url, body, contentType } = page
-  if (!isHtml(mimeOf(contentType)) && !looksLikeHtml(page)) return { title: '', text: textOf(body, contentType) }
+  const mime = mimeOf(contentType)
+  const startsAsHtml = /^\s*<(?:!doctype html|html)\b/i.test(body.subarray(0, 200).toString('latin1'))
+  if (!isHtml(mime) && !(mime === '' && startsAsHtml)) return { title: '', text: textOf(body, contentType) }
   pool ??= makePool()
   try {
     return await pool.run({ body, contentType }, { signal })
@@ -64,10 +66,6 @@ function makePool(): Piscina<RawPage, ReadableText> {
 
 function isHtml(mime: string): boolean {
   return mime === 'text/html' || mime === 'application/xhtml+xml'
-}
-
-function looksLikeHtml({ body, contentType }: Page): boolean {
-  return mimeOf(contentType) === '' && /^\s*<(?:!doctype html|html)\b/i.test(body.subarray(0, 200).toString('latin1'))
 }
 
 /*

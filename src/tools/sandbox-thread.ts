@@ -4,16 +4,10 @@ import { describe } from '../shared/errors.ts'
 import { type Outcome, Refused, type Task } from './options.ts'
 
 const task: Task = workerData
-parentPort?.postMessage(await work(task)) // control plane: no agent lives here
-
-async function work(task: Task): Promise<Outcome> {
-  try {
-    return await outcomeOf(task)
-  } catch (error) {
-    if (error instanceof Refused) return { refused: error.message }
-    return { failed: describe(error) }
-  }
-}
+const outcome = await outcomeOf(task).catch((error) =>
+  error instanceof Refused ? { refused: error.message } : { failed: describe(error) },
+)
+parentPort?.postMessage(outcome) // control plane: no agent lives here
 
 // each loads what it needs alone: one task does not wait for the libraries of another
 async function outcomeOf(task: Task): Promise<Outcome> {

@@ -47,7 +47,11 @@ export async function inSandbox(task: Task, signal: AbortSignal, killAfterMs: nu
   slots ??= new Slots(sandboxThreads(environment().DRAMATIS_SANDBOX_THREADS))
   const free = await slots.take(signal)
   try {
-    return textOf(await outcomeOf(task, signal, killAfterMs))
+    const outcome = await outcomeOf(task, signal, killAfterMs)
+    if ('done' in outcome) return outcome.done
+    if ('refused' in outcome) throw new ToolInputError(outcome.refused)
+    if ('late' in outcome) throw new ToolTimeoutError(outcome.late)
+    throw new ToolFailedError(outcome.failed)
   } finally {
     free()
   }
@@ -76,11 +80,4 @@ async function outcomeOf(task: Task, signal: AbortSignal, killAfterMs: number): 
     forget()
     await worker.terminate()
   }
-}
-
-function textOf(outcome: Outcome): string {
-  if ('done' in outcome) return outcome.done
-  if ('refused' in outcome) throw new ToolInputError(outcome.refused)
-  if ('late' in outcome) throw new ToolTimeoutError(outcome.late)
-  throw new ToolFailedError(outcome.failed)
 }
