@@ -22,13 +22,12 @@ import {
 import { createTaskPlan, decomposeTask, markSubtaskComplete } from '../tools/subtasks.ts'
 import { type WorkspaceOptions, workspace } from '../tools/workspace.ts'
 
-/** Keys stand in variables of the environment, which the tools read when they are used. */
-
 /** Time limit of each expert of a city desk, in ms. */
 export const EXPERT_MS = 10_000
 
 const STYLE = 'Answer in the language of the question, in one or two sentences, with figures and their dates.'
 
+// variables of the environment, which the tools read when they are used
 const STOCK_KEY = 'FINANCE_AGENT_STOCK_API_KEY'
 const SEARCH_KEY = 'RESEARCH_AGENT_SEARCH_API_KEY'
 const SEARCH_ENGINE = 'RESEARCH_AGENT_SEARCH_ENGINE_ID'

@@ -26,7 +26,6 @@ import {
 } from './roles.ts'
 
 /** Text of an agents.yaml. Reads and writes are synchronous, so nothing can happen between them. */
-
 export interface TextSource {
   /** Returns a value that differs if the text may have changed. */
   stamp(): string

@@ -85,8 +85,7 @@ function isInstalled(name: string, resolve: NodeJS.RequireResolve): boolean {
   }
 }
 
-/** Messages between the host and a thread of the sandbox. */
-
+/** Work for a thread of the sandbox. */
 export type Task =
   | { kind: 'calculate'; expression: string }
   | { kind: 'convert'; value: string; from: string; to: string }
