@@ -1,28 +1,12 @@
 /** The protocol's own package: an optional peer, so that only who uses it has to install it. */
 import { spawn } from 'node:child_process'
 import { createRequire } from 'node:module'
-import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
-import type {
-  StreamableHTTPClientTransport,
-  StreamableHTTPError,
-} from '@modelcontextprotocol/sdk/client/streamableHttp.js'
-import type { deserializeMessage, serializeMessage } from '@modelcontextprotocol/sdk/shared/stdio.js'
-import type { CallToolResultSchema, ResultSchema } from '@modelcontextprotocol/sdk/types.js'
 import { ConfigurationError, describe } from '../shared/errors.ts'
 
-export interface Sdk {
-  Client: typeof Client
-  StreamableHTTPClientTransport: typeof StreamableHTTPClientTransport
-  StreamableHTTPError: typeof StreamableHTTPError
-  ResultSchema: typeof ResultSchema
-  CallToolResultSchema: typeof CallToolResultSchema
-  deserializeMessage: typeof deserializeMessage
-  serializeMessage: typeof serializeMessage
-  spawn: typeof spawn
-}
+export type Sdk = Awaited<ReturnType<typeof sdk>>
 
 /** Rejects with `ConfigurationError` where it is not installed. */
-export async function sdk(): Promise<Sdk> {
+export async function sdk() {
   try {
     const [{ Client }, { deserializeMessage, serializeMessage }, http, types] = await Promise.all([
       import('@modelcontextprotocol/sdk/client/index.js'),

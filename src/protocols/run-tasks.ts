@@ -207,7 +207,6 @@ async function tasksIn(answer: unknown, graph: boolean): Promise<PlannedTask[] |
     number: at + 1,
     description: listed[at]!.task,
     needs: [...new Set(listed[at]!.dependsOn)],
-    after: 0,
     runIf,
   }))
 }
@@ -334,7 +333,6 @@ const planned = (
   number,
   description: task,
   needs,
-  after: 0,
   agent,
   ...(tool && { tool }),
   ...(input && (tool || Object.keys(input).length > 0) && { input }), // an empty input counts only with a tool

@@ -161,14 +161,9 @@ export const supervisor: Strategy<SupervisorConfig> = {
         /** Returns the plan of the fixed flow: the query as the task of each expert. */
         function sameForAll(): Pick<Plan, 'tasks' | 'message'> {
           const present = workers().filter(({ name }) => experts.includes(name))
-          const ofExpert = ({ name: agent }: Worker, at: number) => ({
-            number: at + 1,
-            description: query,
-            needs: [],
-            after: 0,
-            agent,
-          })
-          return { tasks: present.map(ofExpert) }
+          return {
+            tasks: present.map(({ name }, at) => ({ number: at + 1, description: query, needs: [], agent: name })),
+          }
         }
 
         async function apology(): Promise<string> {

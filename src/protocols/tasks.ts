@@ -2,15 +2,20 @@
 import type { SubTaskResult } from '../mailbox/sub-task.ts'
 import { type Ended, type RunIf, whySkipped } from './run-if.ts'
 
-export interface PlannedTask {
-  /** Number of the task, from 1. */
+/** A task that begins when others are over. */
+interface Ordered {
+  /** From 1. */
   readonly number: number
-  readonly description: string
-  /** Numbers of the tasks whose results it builds on. */
+  /** Numbers of the tasks whose results it gets. */
   readonly needs: readonly number[]
-  /** Number of a task that it waits for, whether that task succeeds or fails; 0: none. */
-  readonly after: number
+  /** Number of the task whose end it waits for, whatever came of that; 0 or left out: none. */
+  readonly after?: number
+  /** Condition on which it is run, when the task that it names is over. */
   readonly runIf?: RunIf | undefined
+}
+
+export interface PlannedTask extends Ordered {
+  readonly description: string
   /** Agent that runs it, if the planner names one. The planner may also name the next three. */
   readonly agent?: string
   readonly tool?: string
@@ -32,18 +37,6 @@ export const isDone = ({ result }: Finished): boolean => result.status === 'COMP
 
 /** Maximum number of tasks of a plan. A planner that gives more has made an error. */
 export const MOST_TASKS = 100
-
-/** A task that begins when others are over. */
-interface Ordered {
-  /** From 1. */
-  readonly number: number
-  /** Numbers of the tasks whose results it gets. */
-  readonly needs: readonly number[]
-  /** Number of the task whose end it waits for, whatever came of that; 0 or left out: none. */
-  readonly after?: number
-  /** Condition on which it is run, when the task that it names is over. */
-  readonly runIf?: RunIf | undefined
-}
 
 /** A dependency that cannot be met: it names no task of the plan, or closes a circle. */
 interface Unmet {

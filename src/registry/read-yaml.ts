@@ -110,18 +110,13 @@ const SPELLINGS = new Map([['baseUrl', 'baseURL']])
 
 type Kind = 'options' | 'names' | 'opaque'
 
-/** Content of a text. Keys of options are in camel case, and so are the paths of their places. */
-export interface YamlText {
-  value: unknown
-  places: Places
-}
-
 /**
- * Reads one YAML 1.2 document. `file` is its name in errors.
+ * Reads one YAML 1.2 document. Keys of options are in camel case, and so are the paths of their places. `file` is its
+ * name in errors.
  *
  * @throws ConfigurationError with file, line and column, for invalid YAML, a duplicate key, or an API key.
  */
-export function readYaml(text: string, file: string): YamlText {
+export function readYaml(text: string, file: string): { value: unknown; places: Places } {
   const places = new Places(file)
   if (text.length > MOST_CHARACTERS)
     throw places.error(START, `the file has ${text.length} characters; at most ${MOST_CHARACTERS} are read.`)
