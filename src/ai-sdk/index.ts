@@ -25,7 +25,8 @@ import type { AiSdkModel, CallableModel, CallOptions, PartStream, TakesUrl } fro
  */
 export function fromAiSdk(model: AiSdkModel): ModelClient {
   check(model)
-  return new AiSdkClient(model)
+  const { provider, modelId } = model
+  return { provider, modelId, complete: (request) => complete(model as CallableModel, request) }
 }
 
 const ACCEPTED = 'a language model of the AI SDK, specification version v3 or v4'
@@ -33,11 +34,8 @@ const ACCEPTED = 'a language model of the AI SDK, specification version v3 or v4
 function check(model: unknown): void {
   const { specificationVersion, provider, modelId, doGenerate, doStream } = Object(model) as Record<string, unknown>
   const refuse = (got: string, advice: string): never => {
-    throw new ConfigurationError(`fromAiSdk: got ${got}; accepted: ${ACCEPTED}. ${advice}`, {
-      path: 'model',
-      got,
-      accepted: ACCEPTED,
-    })
+    const message = `fromAiSdk: got ${got}; accepted: ${ACCEPTED}. ${advice}`
+    throw new ConfigurationError(message, { path: 'model', got, accepted: ACCEPTED })
   }
   const advice = "Give what a provider package makes of a model's name: anthropic('claude-sonnet-4-5')."
   if (!isObject(model) && typeof model !== 'function') refuse(shown(model), advice)
@@ -49,60 +47,46 @@ function check(model: unknown): void {
     refuse('a model without doGenerate and doStream', advice)
 }
 
-class AiSdkClient implements ModelClient {
-  readonly provider: string
-  readonly modelId: string
-  readonly #model: CallableModel
-
-  constructor(model: AiSdkModel) {
-    this.provider = model.provider
-    this.modelId = model.modelId
-    this.#model = model as CallableModel
-  }
-
-  async *complete(request: ModelRequest): AsyncGenerator<ModelPiece> {
-    const { signal } = request
+async function* complete(model: CallableModel, request: ModelRequest): AsyncGenerator<ModelPiece> {
+  const { signal } = request
+  signal.throwIfAborted()
+  const left = new AbortController()
+  const detach = onAbort(signal, () => left.abort(signal.reason))
+  const call = failedCall({ provider: model.provider, model: request.model }, request)
+  try {
+    const { options, warnings } = callOptionsOf(request, model, await takesUrl(model))
+    for (const warning of warnings) yield { warning }
+    const answer = new SdkAnswer(call, request.stream === true)
+    yield* answerTo(request, model, { ...options, abortSignal: left.signal }, answer)
+    yield* answer.end()
+  } catch (thrown) {
     signal.throwIfAborted()
-    const left = new AbortController()
-    const detach = onAbort(signal, () => left.abort(signal.reason))
-    const call = failedCall({ provider: this.provider, model: request.model }, request)
-    try {
-      const { options, warnings } = callOptionsOf(request, this.#model, await this.#takesUrl())
-      for (const warning of warnings) yield { warning }
-      const answer = new SdkAnswer(call, request.stream === true)
-      yield* this.#ask(request, { ...options, abortSignal: left.signal }, answer)
-      yield* answer.end()
-    } catch (thrown) {
-      signal.throwIfAborted()
-      const { responseHeaders } = Object(thrown) as { responseHeaders?: unknown }
-      if (responseHeaders) request.onHeaders?.(headersOf(responseHeaders))
-      throw failureOf(thrown, call)
-    } finally {
-      detach()
-      left.abort() // a body that nobody has read would keep its socket
-    }
+    const { responseHeaders } = Object(thrown) as { responseHeaders?: unknown }
+    if (responseHeaders) request.onHeaders?.(headersOf(responseHeaders))
+    throw failureOf(thrown, call)
+  } finally {
+    detach()
+    left.abort() // a body that nobody has read would keep its socket
   }
+}
 
-  async *#ask(request: ModelRequest, options: CallOptions, answer: SdkAnswer): AsyncGenerator<ModelPiece> {
-    if (!request.stream) {
-      const generated = await this.#model.doGenerate(options)
-      request.onHeaders?.(headersOf(generated.response?.headers))
-      yield* answer.takeWhole({ ...generated }, options.responseFormat !== undefined)
-      return
-    }
-    const { stream, response } = await this.#model.doStream(options)
-    request.onHeaders?.(headersOf(response?.headers))
-    for await (const part of partsOf(stream)) yield* answer.take(part)
+async function* answerTo(request: ModelRequest, model: CallableModel, options: CallOptions, answer: SdkAnswer) {
+  if (!request.stream) {
+    const generated = await model.doGenerate(options)
+    request.onHeaders?.(headersOf(generated.response?.headers))
+    yield* answer.takeWhole({ ...generated }, options.responseFormat !== undefined)
+    return
   }
+  const { stream, response } = await model.doStream(options)
+  request.onHeaders?.(headersOf(response?.headers))
+  for await (const part of partsOf(stream)) yield* answer.take(part)
+}
 
-  async #takesUrl(): Promise<TakesUrl> {
-    const supported = Object.entries((await this.#model.supportedUrls) ?? {})
-    return (url, mediaType) =>
-      supported.some(
-        ([pattern, urls]) =>
-          fits(mediaType, pattern) && urls.some((known) => new RegExp(known).test(url.toLowerCase())),
-      )
-  }
+async function takesUrl(model: CallableModel): Promise<TakesUrl> {
+  const supported = Object.entries((await model.supportedUrls) ?? {})
+  const isOneOf = (url: string, urls: readonly RegExp[]) => urls.some((known) => new RegExp(known).test(url))
+  return (url, mediaType) =>
+    supported.some(([pattern, urls]) => fits(mediaType, pattern) && isOneOf(url.toLowerCase(), urls))
 }
 
 /** Checks whether a media type fits a pattern: a whole type, one kind of it, or any. */
