@@ -9,9 +9,11 @@
  *   tools/          the built-in tools, a subpath of its own
  *   mcp/            tools of MCP servers, a subpath of its own
  *   runtime/        the host side: supervisor, runs, log, folds
+ *   postgres/       a cluster on PostgreSQL, a subpath of its own
  *   bundling/       a plugin of esbuild that makes one file of a service, a subpath of its own
  *   protocols/      one orchestration strategy per file
  *   registry/       teams written as YAML
+ *   store           the contracts of logs and clusters, and their tests: a subpath
  *   models, protocols, telemetry   types and schemas for clients, scripts and telemetry of one's own: subpaths
  *   team            the composition root: runtime and protocols joined
  *   rehearsal       the same for rehearsals
@@ -188,6 +190,9 @@ export {
   LogHeldError,
   LogLostError,
   LogVersionError,
+  ClusterUnreachableError,
+  ClusterShardsError,
+  ClusterVersionError,
   TeamOverloadedError,
   TeamClosedError,
   UnknownRunError,

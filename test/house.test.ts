@@ -29,12 +29,14 @@ const rooms: ReadonlyMap<string, number> = new Map(
     'runtime/durability': 15,
     'runtime/views': 12,
     'runtime/team': 9,
+    'runtime/cluster': 2,
     'runtime/testing': 15,
     'ai-sdk': 4,
+    postgres: 5,
     bundling: 2,
     protocols: 28,
     registry: 5,
-    '(src)': 9,
+    '(src)': 10,
     'service/shared': 10,
     'service/digest': 3,
     'service/http': 8,
@@ -55,9 +57,10 @@ const limits: readonly { of: RegExp; only?: RegExp; never?: RegExp }[] = [
   { of: /^(mailbox|blackboard)$/, only: /^shared$/ },
   { of: /^tools$/, only: /^(actors\/definition|shared)$/ },
   { of: /^mcp$/, only: /^(actors\/definition|shared|mailbox|json-schema)$/ },
+  { of: /^postgres$/, only: /^(runtime\/cluster|runtime\/store|shared)$/ },
   { of: /^bundling$/, only: /^(runtime\/settings|shared)$/ },
   { of: /^protocols$/, never: /^runtime\/(?!settings$)/ },
-  { of: /^runtime\//, never: /^(tools|mcp|ai-sdk|protocols|registry)$/ },
+  { of: /^runtime\//, never: /^(tools|mcp|ai-sdk|postgres|protocols|registry)$/ },
 ]
 /** Started by their URL: nothing may run them by importing them. */
 const entries = ['src/actors/thread/thread-entry.ts', 'src/actors/turn/tool-entry.ts']

@@ -171,6 +171,9 @@ export type ErrorCode =
   | 'LOG_HELD'
   | 'LOG_LOST'
   | 'LOG_VERSION'
+  | 'CLUSTER_UNREACHABLE'
+  | 'CLUSTER_SHARDS_DIFFER'
+  | 'CLUSTER_VERSION'
   | 'CONVERSATION_STORE'
   | 'PART_LOST'
   | 'GUARDRAIL'
@@ -358,6 +361,12 @@ export class LogHeldError extends coded('LOG_HELD') {}
 export class LogLostError extends coded('LOG_LOST') {}
 /** A later version of this library wrote the durable log, in a format that this one cannot read. */
 export class LogVersionError extends coded('LOG_VERSION') {}
+/** The engine of a cluster cannot be reached. */
+export class ClusterUnreachableError extends coded('CLUSTER_UNREACHABLE') {}
+/** The cluster was begun with another number of shards than this process says. */
+export class ClusterShardsError extends coded('CLUSTER_SHARDS_DIFFER') {}
+/** A later version of this library made the tables of the cluster. */
+export class ClusterVersionError extends coded('CLUSTER_VERSION') {}
 /** A guardrail refuses an input, an output or a call of a tool. */
 export class GuardrailError extends coded('GUARDRAIL') {}
 /** The store of conversations (`conversations`) has failed, is late, or gives what is no conversation. */
@@ -413,6 +422,9 @@ const classes: { readonly [Code in ErrorCode]: Coded<Code> } = {
   LOG_HELD: LogHeldError,
   LOG_LOST: LogLostError,
   LOG_VERSION: LogVersionError,
+  CLUSTER_UNREACHABLE: ClusterUnreachableError,
+  CLUSTER_SHARDS_DIFFER: ClusterShardsError,
+  CLUSTER_VERSION: ClusterVersionError,
   CONVERSATION_STORE: ConversationStoreError,
   PART_LOST: PartLostError,
   GUARDRAIL: GuardrailError,

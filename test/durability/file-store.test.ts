@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import { logStoreContract } from '../../src/runtime/store/contract.ts'
 import { FileStore } from '../../src/runtime/store/file-store.ts'
 import { realFiles } from '../../src/runtime/store/log-files.ts'
 import { LogHeldError, LogLostError } from '../../src/shared/errors.ts'
@@ -14,22 +15,28 @@ import { appendAll, blockOf, contentOf, entriesUpTo } from './blocks.ts'
 import { FaultyFiles } from './faulty-files.ts'
 import { failureOf, folderOf, reopened, segmentsOf, written } from './log-folders.ts'
 import { MemoryDisk, MemoryStore } from './memory-store.ts'
-import { storeContract } from './store-contract.ts'
 
 const small = { segmentBytes: 1_000 }
 
-storeContract(
-  'in memory',
-  () => new MemoryDisk(),
-  (disk) => new MemoryStore(disk),
-)
-storeContract('on files', folderOf, (folder) => new FileStore(folder))
-storeContract('on files of few blocks', folderOf, (folder) => new FileStore(folder, small))
-storeContract('on files that take a few bytes a write', folderOf, (folder) => {
-  const files = new FaultyFiles()
-  files.shortest = 13
-  return new FileStore(folder, { ...small, files })
-})
+const contracts = {
+  'in memory': logStoreContract(
+    () => new MemoryDisk(),
+    (disk) => new MemoryStore(disk),
+  ),
+  'on files': onFiles((folder) => new FileStore(folder)),
+  'on files of few blocks': onFiles((folder) => new FileStore(folder, small)),
+  'on files that take a few bytes a write': onFiles((folder) => {
+    const files = new FaultyFiles()
+    files.shortest = 13
+    return new FileStore(folder, { ...small, files })
+  }),
+}
+for (const [where, tests] of Object.entries(contracts))
+  for (const { name, run } of tests) t.test(`${where}: ${name}`, run)
+
+function onFiles(make: (folder: string) => FileStore) {
+  return logStoreContract(() => folderOf(t), make)
+}
 
 t.test('a log of several segments is read as one, and each segment is for its owner alone', async (t) => {
   const folder = folderOf(t)

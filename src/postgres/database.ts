@@ -1,0 +1,483 @@
+/**
+ * A process's connections to one PostgreSQL that may fail over. Each connection says first which database it has
+ * reached; an answer counts only if its connection is of the timeline that the process knows, before and after.
+ */
+import { createHash, randomInt } from 'node:crypto'
+import { hostname } from 'node:os'
+import pg from 'pg'
+import type { NewMember } from '../runtime/cluster/cluster-store.ts'
+import { systemClock } from '../shared/clock.ts'
+import {
+  ClusterShardsError,
+  ClusterUnreachableError,
+  ConfigurationError,
+  DramatisError,
+  describe,
+} from '../shared/errors.ts'
+import { LOCK_CLASS, migrate } from './schema.ts'
+
+export interface DatabaseOptions {
+  /** `postgres://user:password@host:5432,host:5432/database`: the hosts are tried in turn. */
+  readonly url: string
+  /** Processes of one name share the shards. */
+  readonly cluster: string
+  /** Refuses a database that answers before a standby has what was written. */
+  readonly replicated: boolean
+  readonly times: ClusterTimes
+  warn(text: string): void
+}
+
+/** Times in ms. */
+export interface ClusterTimes {
+  /** Between two signs of life. */
+  readonly beatMs: number
+  /** A process that has been silent for so long and whose connection has fallen is dead. */
+  readonly suspectMs: number
+  /** A process that has been silent for so long is dead. */
+  readonly ttlMs: number
+  /** Time after a failover in which no shard is taken from its owner, which may have to mend its log. */
+  readonly graceMs: number
+}
+
+/** What is known of a connection. */
+interface Connection {
+  timeline: number
+  /** The server has said that it answers without the standby. */
+  unsure: boolean
+}
+
+interface Hello {
+  readonly standby: boolean
+  readonly system: string
+  readonly names: string
+  readonly commit: string
+  readonly replicas: number
+  readonly timeline: number
+}
+
+/** The timeline of `pg_control_checkpoint()` lags behind a promotion; that of the file under way does not. */
+const HELLO = `select pg_is_in_recovery() as standby,
+  (select system_identifier::text from pg_control_system()) as system,
+  current_setting('synchronous_standby_names') as names, current_setting('synchronous_commit') as commit,
+  (select count(*)::int from pg_stat_replication) as replicas,
+  case when pg_is_in_recovery() then 0 else ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int end
+    as timeline, set_config('lock_timeout', '4s', false)`
+
+/** A write: when it is answered, what this connection reads has come to the standbys too, if they are synchronous. */
+const EPOCH = `insert into dramatis.epoch as e (cluster, timeline, sync) values ($1, $2, $3)
+  on conflict (cluster, timeline) do update set sync = e.sync and excluded.sync
+  returning id, (extract(epoch from clock_timestamp() - at) * 1000)::float8 as age,
+    exists (select from dramatis.epoch o where o.cluster = $1 and o.timeline < $2) as "isLater"`
+
+const BEAT = `insert into dramatis.member (id, cluster, serial, host, pid, address, version)
+  values ($1, $2, $3, $4, $5, $6, $7) on conflict (id) do update set seen = clock_timestamp()`
+
+/** Time that a host may take to answer, in ms: `pg` itself waits for ever where one falls silent. */
+const CONNECT_MS = 3_000
+const QUERY_MS = 5_000
+const LONGEST_PAUSE_MS = 1_000
+/** A pooler in transaction mode shows itself only while somebody else holds its connection, and not each time. */
+const POOLER_TRIES = 3
+/** Name of the channel on which processes of a cluster tell each other. */
+export const channelOf = (cluster: string) =>
+  `dramatis_${createHash('sha256').update(cluster).digest('hex').slice(0, 16)}`
+
+export class Database {
+  readonly options: DatabaseOptions
+  readonly #hosts: readonly string[]
+  /** Number of the host that is asked now. */
+  #host = 0
+  #system: string | undefined
+  #epoch: string | undefined
+  #timeline = 0
+  #isLater = false
+  #graceUntil = 0
+  readonly #connections = new WeakMap<pg.ClientBase, Connection>()
+  /** Logs and questions have a pool each: who waits for results keeps no log waiting. */
+  readonly #logs: pg.Pool
+  readonly #asks: pg.Pool
+  readonly #serial = randomInt(2 ** 31 - 1)
+  #self: NewMember | undefined
+  #session: pg.Client | undefined
+  #sessionSince = Number.POSITIVE_INFINITY
+  #beats: NodeJS.Timeout | undefined
+  readonly #closed = new AbortController()
+  #hasWarned = false
+  /** Called when the process has come to another primary than before. */
+  onFailover: (() => void) | undefined
+  onNotice: ((payload: string) => void) | undefined
+
+  constructor(options: DatabaseOptions) {
+    this.options = options
+    this.#hosts = hostsOf(options.url)
+    this.#logs = this.#newPool()
+    this.#asks = this.#newPool()
+  }
+
+  get cluster(): string {
+    return this.options.cluster
+  }
+
+  /** Of the member; a log has it as its owner. */
+  get id(): string {
+    if (!this.#self) throw new ConfigurationError('the process has not joined its cluster yet: call `join` first.', {})
+    return this.#self.id
+  }
+
+  get timeline(): number {
+    return this.#timeline
+  }
+
+  /** True if the database has failed over since the cluster began. */
+  get isLater(): boolean {
+    return this.#isLater
+  }
+
+  /** True in the time after a failover, or after this process has found the database again, in which it only waits. */
+  get isInGrace(): boolean {
+    const now = systemClock.monotonic()
+    return now < this.#graceUntil || now < this.#sessionSince + Math.min(this.options.times.suspectMs, 1_000)
+  }
+
+  /**
+   * Makes the tables where they are missing, and says that this process is there.
+   *
+   * @throws ConfigurationError, ClusterUnreachableError, ClusterVersionError
+   */
+  async join(self: NewMember, shards: number, signal?: AbortSignal): Promise<void> {
+    this.#self = self
+    for (let tries = 1; ; tries++) {
+      signal?.throwIfAborted()
+      try {
+        await this.#prepare(shards)
+        break
+      } catch (error) {
+        if (!isPassing(error)) throw error
+        if (tries > 2 * this.#hosts.length) throw unreachable(this.options.url, error)
+        await systemClock.sleep(100, signal)
+      }
+    }
+    await this.patiently(() => this.#beat(), signal)
+    await this.#openSession()
+    this.#beats = setInterval(() => this.#signOfLife(), this.options.times.beatMs).unref()
+  }
+
+  /** Asks for a log. @throws LogLostError never: an error of the database as it is */
+  query<Row extends pg.QueryResultRow>(text: string, values: readonly unknown[]): Promise<pg.QueryResult<Row>> {
+    return this.#query(this.#logs, text, values)
+  }
+
+  /** Asks for anything else. */
+  ask<Row extends pg.QueryResultRow>(text: string, values: readonly unknown[]): Promise<pg.QueryResult<Row>> {
+    return this.#query(this.#asks, text, values)
+  }
+
+  /** Tries again what fails for a moment, until it succeeds, fails for good, or the process has left. */
+  async patiently<T>(act: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+    for (let pause = 50; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
+      signal?.throwIfAborted()
+      try {
+        return await act()
+      } catch (error) {
+        if (!isPassing(error) || this.#closed.signal.aborted) throw error
+        await systemClock.sleep(pause, signal ?? this.#closed.signal)
+      }
+    }
+  }
+
+  /** Another process has seen that timeline: what this one reaches may be a primary that is none any more. */
+  heard(timeline: number): void {
+    if (timeline <= this.#timeline) return
+    this.#timeline = timeline
+    this.#epoch = undefined
+    this.#leaveOld()
+    this.#beat().catch(() => {})
+  }
+
+  async leave(): Promise<void> {
+    if (this.#closed.signal.aborted) return
+    clearInterval(this.#beats)
+    if (this.#self) await this.ask('delete from dramatis.member where id = $1', [this.#self.id]).catch(() => {})
+    this.#closed.abort(new Error('the process has left its cluster'))
+    const session = this.#session
+    this.#session = undefined
+    await Promise.all([session?.end().catch(() => {}), this.#logs.end(), this.#asks.end()])
+  }
+
+  #newPool(): pg.Pool {
+    const pool = new pg.Pool({ Client: this.#clients(), max: 6, ...LIMITS, onConnect: (client) => this.#greet(client) })
+    return pool.on('error', () => {}) // of a connection that nobody uses: the pool makes another
+  }
+
+  /** `pg` knows no list of hosts: a client takes the one that is asked now, and tells if it cannot be reached. */
+  #clients(): new (config?: pg.ClientConfig) => pg.Client {
+    const database = this
+    return class extends pg.Client {
+      constructor(config?: pg.ClientConfig) {
+        const at = database.#host
+        super({ ...config, connectionString: database.#hosts[at]! })
+        let isReached = false
+        this.once('connect', () => {
+          isReached = true
+        })
+        this.once('end', () => {
+          if (!isReached) database.#pass(at)
+        })
+        this.on('error', () => {}) // whoever waits for an answer is told
+      }
+    }
+  }
+
+  #newClient(): pg.Client {
+    const Client = this.#clients()
+    return new Client(LIMITS)
+  }
+
+  /** Goes on to the next host, unless somebody has already. */
+  #pass(host: number): void {
+    if (host === this.#host) this.#host = (host + 1) % this.#hosts.length
+  }
+
+  async #prepare(shards: number): Promise<void> {
+    const [client, other] = [this.#newClient(), this.#newClient()]
+    const host = this.#host
+    try {
+      await Promise.all([client.connect(), other.connect()])
+      await refuseTransactionPooling(client, other)
+      const { rows } = await client.query<{ standby: boolean }>('select pg_is_in_recovery() as standby')
+      if (rows[0]?.standby) {
+        this.#pass(host)
+        throw passing('this is a standby')
+      }
+      await migrate(client)
+      await this.#agreeOn(client, shards)
+    } finally {
+      await Promise.all([client.end().catch(() => {}), other.end().catch(() => {})])
+    }
+  }
+
+  async #agreeOn(client: pg.Client, shards: number): Promise<void> {
+    await client.query('insert into dramatis.cluster values ($1, $2) on conflict do nothing', [this.cluster, shards])
+    const text = 'select shards from dramatis.cluster where cluster = $1'
+    const { rows } = await client.query<{ shards: number }>(text, [this.cluster])
+    const there = rows[0]?.shards ?? shards
+    if (there !== shards) {
+      const said = `the cluster '${this.cluster}' has ${there} shards and this process says ${shards}: their number stays as it was at the first start. Set cluster.shards to ${there}.`
+      throw new ClusterShardsError(said, { path: 'cluster.shards', got: shards, accepted: there })
+    }
+    const rows_ =
+      'insert into dramatis.shard (cluster, shard) select $1, generate_series(0, $2 - 1) on conflict do nothing'
+    await client.query(rows_, [this.cluster, shards])
+  }
+
+  async #query<Row extends pg.QueryResultRow>(
+    pool: pg.Pool,
+    text: string,
+    values: readonly unknown[],
+  ): Promise<pg.QueryResult<Row>> {
+    const client = await pool.connect()
+    let failure: unknown
+    try {
+      const connection = this.#connections.get(client)
+      if (connection?.timeline !== this.#timeline) throw passing('a connection of an older timeline')
+      connection.unsure = false
+      const result = await client.query<Row>(text, [...values])
+      if (connection.timeline !== this.#timeline || connection.unsure)
+        throw passing('answered by an older timeline, or without the standby')
+      return result
+    } catch (error) {
+      failure = error
+      throw error
+    } finally {
+      client.release(failure !== undefined)
+    }
+  }
+
+  /** Finds out which database a new connection has reached, and whether it is one that counts. */
+  async #greet(client: pg.ClientBase): Promise<void> {
+    const host = this.#host
+    try {
+      await this.#identify(client)
+    } catch (error) {
+      this.#pass(host)
+      throw error
+    }
+  }
+
+  async #identify(client: pg.ClientBase): Promise<void> {
+    const connection: Connection = { timeline: 0, unsure: false }
+    client.on('notice', ({ message }) => {
+      if (/canceling wait for synchronous/.test(message ?? '')) connection.unsure = true
+    })
+    const { rows } = await client.query<Hello>(HELLO)
+    const hello = rows[0]!
+    if (hello.standby) throw passing('this is a standby')
+    if (this.#system !== undefined && hello.system !== this.#system)
+      throw new ConfigurationError(
+        `cluster.url has led to another database than before (system ${hello.system} after ${this.#system}): all its hosts must be one database and its replicas.`,
+        { path: 'cluster.url' },
+      )
+    const { timeline } = hello
+    const isSynchronous = hello.names !== '' && ['on', 'remote_apply'].includes(hello.commit)
+    this.#checkReplication(hello, isSynchronous)
+    if (timeline < this.#timeline) throw passing(`an old primary, of timeline ${timeline} before ${this.#timeline}`)
+    const answer = await client.query<EpochRow>(EPOCH, [this.cluster, timeline, isSynchronous])
+    if (timeline < this.#timeline) throw passing('an old primary')
+    const epoch = answer.rows[0]!
+    if (timeline === this.#timeline && this.#epoch !== undefined && epoch.id !== this.#epoch)
+      throw passing(`two databases say that they are timeline ${timeline}`)
+    connection.timeline = timeline
+    this.#connections.set(client, connection)
+    this.#system = hello.system
+    if (timeline > this.#timeline || this.#epoch === undefined) this.#turnTo(timeline, epoch)
+  }
+
+  #checkReplication({ names, commit, replicas }: Hello, isSynchronous: boolean): void {
+    const { replicated, warn } = this.options
+    if (isSynchronous) return
+    if (replicated)
+      throw new ConfigurationError(
+        `cluster.durability 'replicated' needs a synchronous standby: the database has synchronous_standby_names '${names}' and synchronous_commit '${commit}', accepted are names of standbys, and on or remote_apply.`,
+        { path: 'cluster.durability' },
+      )
+    if (replicas === 0 || this.#hasWarned) return
+    this.#hasWarned = true
+    warn(
+      'the database of the cluster answers before a replica has what was written: a failover may lose its last moments, which is told. Set synchronous_standby_names, or cluster.durability to refuse that',
+    )
+  }
+
+  #turnTo(timeline: number, { id, age, isLater }: EpochRow): void {
+    const isFailover = this.#timeline > 0
+    this.#timeline = timeline
+    this.#epoch = id
+    this.#isLater = isLater
+    if (isLater) this.#graceUntil = systemClock.monotonic() + Math.max(0, this.options.times.graceMs - age)
+    if (!isFailover) return
+    this.#leaveOld()
+    this.onFailover?.()
+  }
+
+  #leaveOld(): void {
+    const session = this.#session
+    if (session && this.#connections.get(session)?.timeline !== this.#timeline) hangUp(session)
+  }
+
+  /** The connection whose advisory lock says that this process lives, and which is told of notices. */
+  async #openSession(): Promise<void> {
+    const client = this.#newClient()
+    client.once('end', () => this.#reopenSession(client))
+    client.on('notification', ({ payload }) => this.onNotice?.(payload ?? ''))
+    this.#session = client
+    try {
+      await client.connect()
+      await this.#greet(client)
+      await client.query('select pg_advisory_lock($1, $2)', [LOCK_CLASS, this.#serial])
+      await client.query(`listen ${channelOf(this.cluster)}`)
+      this.#sessionSince = systemClock.monotonic()
+    } catch (error) {
+      hangUp(client)
+      if (!isPassing(error)) throw error
+    }
+  }
+
+  #reopenSession(client: pg.Client): void {
+    if (this.#session !== client || this.#closed.signal.aborted) return
+    this.#sessionSince = Number.POSITIVE_INFINITY
+    systemClock.timer(200, () => {
+      if (!this.#closed.signal.aborted) this.#openSession().catch(({ message }: Error) => this.options.warn(message))
+    })
+  }
+
+  #signOfLife(): void {
+    this.#beat().catch(() => {})
+    const session = this.#session
+    session?.query('select 1').catch(() => hangUp(session))
+  }
+
+  /** An upsert: in a failover the row may have gone. */
+  async #beat(): Promise<void> {
+    const { id, address, version } = this.#self!
+    const values = [id, this.cluster, this.#serial, hostname(), process.pid, address ?? null, version ?? null]
+    await this.ask(BEAT, values)
+  }
+}
+
+interface EpochRow extends pg.QueryResultRow {
+  readonly id: string
+  /** Age of the epoch, in ms. */
+  readonly age: number
+  readonly isLater: boolean
+}
+
+const LIMITS = { connectionTimeoutMillis: CONNECT_MS, query_timeout: QUERY_MS, keepAlive: true }
+
+/**
+ * True for a failure after which the same may succeed: a connection that is gone, a server that starts, stops, is full
+ * or has been demoted, a lock that an earlier try still holds.
+ */
+export function isPassing(error: unknown): boolean {
+  const { code = '', message = '' } = Object(error) as { code?: unknown; message?: unknown }
+  if (error instanceof DramatisError) return false
+  if (/^(08|57P0|53|40|25006|55P03|57014)/.test(String(code))) return true
+  return /ECONN|ENET|EHOST|EPIPE|ETIMEDOUT|EAI_AGAIN|ENOTFOUND|terminated|timeout|not queryable/i.test(
+    `${code} ${message}`,
+  )
+}
+
+function passing(message: string): Error {
+  return Object.assign(new Error(message), { code: '08000' })
+}
+
+/** Ends a connection at once: `end` waits for a server that may have fallen silent. */
+function hangUp(client: pg.Client): void {
+  client.connection.stream.destroy()
+}
+
+/**
+ * In transaction mode a pooler gives each statement to any session: locks and notices would belong to nobody. It shows
+ * itself while another client holds the session that this one had.
+ */
+async function refuseTransactionPooling(client: pg.Client, other: pg.Client): Promise<void> {
+  for (let tries = 0; tries < POOLER_TRIES; tries++) {
+    const [before] = (await client.query<Mark>(MARKED, [String(tries)])).rows
+    await other.query('begin')
+    const [after] = (await client.query<Mark>(MARK)).rows
+    await other.query('rollback')
+    if (before?.pid !== after?.pid || before?.mark !== after?.mark)
+      throw new ConfigurationError(
+        'cluster.url leads to a pooler in transaction mode, where locks and notices get lost: take its session mode, or the database itself.',
+        { path: 'cluster.url' },
+      )
+  }
+}
+
+interface Mark extends pg.QueryResultRow {
+  readonly pid: number
+  readonly mark: string
+}
+
+const MARKED = "select pg_backend_pid() as pid, set_config('dramatis.session', $1, false) as mark"
+const MARK = "select pg_backend_pid() as pid, current_setting('dramatis.session', true) as mark"
+
+function hostsOf(url: string): string[] {
+  const [, head, hosts, rest] = /^(postgres(?:ql)?:\/\/(?:[^@/]*@)?)([^/?]*)(.*)$/.exec(url) ?? []
+  if (!head || !hosts)
+    throw new ConfigurationError(
+      'cluster.url is no address of PostgreSQL: accepted is postgres://user:password@host:port/database.',
+      {
+        path: 'cluster.url',
+      },
+    )
+  return hosts.split(',').map((host) => head + host + rest)
+}
+
+/** An address without its password, for people. */
+function withoutSecrets(url: string): string {
+  return url.replace(/^(\w+:\/\/)[^@/]*@/, '$1')
+}
+
+function unreachable(url: string, error: unknown): ClusterUnreachableError {
+  const text = `the database of the cluster, ${withoutSecrets(url)}, cannot be reached: ${describe(error)}.`
+  return new ClusterUnreachableError(text, { path: 'cluster.url' }, error)
+}

@@ -1,0 +1,263 @@
+/** `ClusterStore` on PostgreSQL 13 and up. */
+
+import type {
+  ClusterMember,
+  ClusterNotice,
+  ClusterStore,
+  ClusterTask,
+  ClusterView,
+  NewMember,
+  ShardLog,
+  TakenTask,
+  TaskOutcome,
+} from '../runtime/cluster/cluster-store.ts'
+import { systemClock } from '../shared/clock.ts'
+import { type DramatisError, describe } from '../shared/errors.ts'
+import { type ClusterTimes, channelOf, Database } from './database.ts'
+import { LIVES, PostgresLog } from './shard-log.ts'
+
+export interface PostgresStoreOptions {
+  /** `postgres://user:password@host:5432,host:5432/database`: the hosts are tried in turn. */
+  readonly url: string
+  /** Name of the cluster: its processes share the shards. Default: 'default'. */
+  readonly name?: string
+  /** Number of shards, fixed at the first start. Default: 16. */
+  readonly shards?: number
+  /** 'replicated' refuses a database that answers before a standby has what was written. */
+  readonly durability?: 'replicated'
+  readonly times?: Partial<ClusterTimes>
+  /** Told of what an operator should know. Default: `process.emitWarning`. */
+  readonly warn?: (text: string) => void
+}
+
+const TIMES: ClusterTimes = { beatMs: 2_000, suspectMs: 3_000, ttlMs: 10_000, graceMs: 3_000 }
+
+const VIEW = `select s.shard, s.position::float8, s.owner,
+    (s.owner is null or not exists (select from dramatis.member m where m.id = s.owner and ${LIVES})) as free
+  from dramatis.shard s where s.cluster = $1 and s.shard < $2 order by s.shard`
+const MEMBERS = `select m.id, m.host, m.pid, m.address, m.version from dramatis.member m
+  where m.cluster = $1 and $2::int is not null and ${LIVES} order by m.id`
+
+const SUBMIT = `with fresh as (
+    insert into dramatis.task (cluster, id, shard, hash, body) values ($1, $2, $3, $4, $5) on conflict do nothing
+    returning id, pg_notify($6, 'shard ' || shard))
+  select (select count(*)::int from fresh) as fresh, (select hash from dramatis.task where cluster = $1 and id = $2) as hash`
+
+/** What was given before is marked first: if this answer is lost, the same is given again. */
+const TAKE = `with given as (
+    update dramatis.task set given = $3 where cluster = $1 and shard = $2 and id = any($4)
+      and exists (select from dramatis.shard s where s.cluster = $1 and s.shard = $2 and s.claim = $3))
+  select t.id, t.shard, t.hash, t.body,
+    t.at < (select max(at) from dramatis.epoch e where e.cluster = $1) as "isOlder"
+  from dramatis.task t
+  where t.cluster = $1 and t.shard = $2 and t.settled is null and t.given is distinct from $3 and t.id <> all($4)
+  order by t.n limit 100`
+
+const SETTLE = `with done as (
+    update dramatis.task set status = $3, result = $4, settled = clock_timestamp(), body = null
+    where cluster = $1 and id = $2 and settled is null returning id)
+  select pg_notify($5, 'settled ' || id) from done`
+
+const OUTCOME = 'select status, result from dramatis.task where cluster = $1 and id = $2'
+
+/** Time in ms for which a process can say again what it said, after a failover that lost it. */
+const SAID_MS = 120_000
+const MOST_SAID = 10_000
+
+/** Something that this process has told somebody: that a task is accepted, or what became of it. */
+interface Said {
+  readonly task?: ClusterTask
+  readonly outcome?: TaskOutcome
+  readonly at: number
+}
+
+export class PostgresStore implements ClusterStore {
+  readonly #shards: number
+  readonly #database: Database
+  readonly #channel: string
+  readonly #warn: (text: string) => void
+  readonly #logs = new Set<PostgresLog>()
+  readonly #said = new Map<string, Said>()
+  /** The highest position of each shard that this process has seen. */
+  readonly #positions = new Map<number, number>()
+  #seenTimeline = 0
+
+  constructor({ url, name = 'default', shards = 16, durability, times, warn }: PostgresStoreOptions) {
+    this.#shards = shards
+    this.#channel = channelOf(name)
+    this.#warn = warn ?? ((text) => process.emitWarning(text, 'DramatisWarning'))
+    this.#database = new Database({
+      url,
+      cluster: name,
+      replicated: durability === 'replicated',
+      times: { ...TIMES, ...times },
+      warn: this.#warn,
+    })
+  }
+
+  /** The timeline of the database, for the other processes: who still reaches an old primary hears of the new one. */
+  get timeline(): number {
+    return this.#database.timeline
+  }
+
+  heard(timeline: number): void {
+    this.#database.heard(timeline)
+  }
+
+  async join(self: NewMember, told: (notice: ClusterNotice) => void, signal?: AbortSignal): Promise<void> {
+    this.#database.onNotice = (payload) => {
+      const [what, key = ''] = payload.split(/ (.*)/s)
+      told(what === 'shard' ? { shard: Number(key) } : { settled: key })
+    }
+    this.#database.onFailover = () => {
+      this.#goOn().catch((error) =>
+        this.#warn(`what was said before the failover is not said again: ${describe(error)}`),
+      )
+    }
+    await this.#database.join(self, this.#shards, signal)
+  }
+
+  async view(): Promise<ClusterView> {
+    const { timeline, options } = this.#database
+    const { suspectMs, ttlMs } = options.times
+    const [shards, members] = await Promise.all([
+      this.#database.ask<ShardRow>(VIEW, [this.#cluster, this.#shards, suspectMs, ttlMs]),
+      this.#database.ask<MemberRow>(MEMBERS, [this.#cluster, this.#shards, suspectMs, ttlMs]),
+    ])
+    await this.#tellOfCuts(shards.rows, timeline)
+    const free = this.#database.isInGrace ? [] : shards.rows.filter((row) => row.free).map(({ shard }) => shard)
+    const shardsOf = (id: string) => shards.rows.filter(({ owner }) => owner === id).map(({ shard }) => shard)
+    return { members: members.rows.map((row) => memberOf(row, shardsOf(row.id))), free }
+  }
+
+  log(shard: number, onLost: (error: DramatisError) => void): ShardLog {
+    for (const log of this.#logs) if (log.state === 'closed' || log.state === 'lost') this.#logs.delete(log)
+    const log = new PostgresLog(this.#database, shard, onLost)
+    this.#logs.add(log)
+    return log
+  }
+
+  async submit(task: ClusterTask): Promise<'fresh' | 'known' | 'conflict'> {
+    const { id, shard, hash, body } = task
+    const values = [this.#cluster, id, shard, hash, body, this.#channel]
+    const { rows } = await this.#database.ask<{ fresh: number; hash: string | null }>(SUBMIT, values)
+    const [row] = rows
+    if (row?.fresh === 0) {
+      if (row.hash === null) return this.submit(task) // it came in the same moment
+      if (row.hash !== hash) return 'conflict'
+      // it was read, so a standby may not have it yet: a write behind it says so
+      await this.#database.ask('update dramatis.task set hash = hash where cluster = $1 and id = $2', [
+        this.#cluster,
+        id,
+      ])
+    }
+    this.#say(id, { task })
+    return row?.fresh === 0 ? 'known' : 'fresh'
+  }
+
+  async take(log: ShardLog): Promise<readonly TakenTask[]> {
+    if (!(log instanceof PostgresLog)) throw new TypeError('take: the log is not one of this store')
+    const values = [this.#cluster, log.shard, log.claim, log.given]
+    const { rows } = await this.#database.ask<TaskRow>(TAKE, values)
+    log.given = rows.map(({ id }) => id)
+    return rows.map(({ isOlder, ...task }) => ({ ...task, doubtful: log.isDoubtful && isOlder }))
+  }
+
+  async settle(id: string, outcome: TaskOutcome): Promise<void> {
+    await this.#database.ask(SETTLE, [this.#cluster, id, outcome.status, outcome.body, this.#channel])
+    this.#say(id, { outcome })
+  }
+
+  async outcome(id: string): Promise<TaskOutcome | 'accepted' | undefined> {
+    const { rows } = await this.#database.ask<OutcomeRow>(OUTCOME, [this.#cluster, id])
+    const [row] = rows
+    if (!row) return undefined
+    if (!row.status) return 'accepted'
+    const outcome = { status: row.status, body: row.result }
+    this.#say(id, { outcome })
+    return outcome
+  }
+
+  tell(notice: ClusterNotice): void {
+    const payload = 'shard' in notice ? `shard ${notice.shard}` : `settled ${notice.settled}`
+    this.#database.ask('select pg_notify($1, $2)', [this.#channel, payload]).catch(() => {}) // it may always get lost
+  }
+
+  leave(): Promise<void> {
+    return this.#database.leave()
+  }
+
+  get #cluster(): string {
+    return this.#database.cluster
+  }
+
+  #say(id: string, said: Omit<Said, 'at'>): void {
+    const before = this.#said.get(id)
+    this.#said.delete(id) // the latest stand at the end
+    this.#said.set(id, { ...before, ...said, at: systemClock.monotonic() })
+    const oldest = systemClock.monotonic() - SAID_MS
+    for (const [each, { at }] of this.#said) {
+      if (at >= oldest && this.#said.size <= MOST_SAID) break
+      this.#said.delete(each)
+    }
+  }
+
+  /** Another primary: owners mend their logs, then what was said to others is put again where it is gone. */
+  async #goOn(): Promise<void> {
+    await Promise.all([...this.#logs].map((log) => log.compare()))
+    for (const [id, { task, outcome }] of [...this.#said])
+      await this.#database.patiently(async () => {
+        if (task) await this.submit(task)
+        if (outcome) await this.settle(id, outcome)
+      })
+  }
+
+  /** After a failover: by how much logs are shorter than this process has seen them, which their next owner tells. */
+  async #tellOfCuts(rows: readonly ShardRow[], timeline: number): Promise<void> {
+    const isOther = this.#seenTimeline !== 0 && this.#seenTimeline !== timeline
+    this.#seenTimeline = timeline
+    for (const { shard, position } of rows) {
+      const before = this.#positions.get(shard) ?? 0
+      this.#positions.set(shard, Math.max(before, position))
+      if (!isOther || before <= position) continue
+      const text = 'update dramatis.shard set high = greatest(high, $3) where cluster = $1 and shard = $2'
+      await this.#database.ask(text, [this.#cluster, shard, before])
+    }
+  }
+}
+
+function memberOf({ id, host, pid, address, version }: MemberRow, shards: readonly number[]): ClusterMember {
+  return { id, host, pid, ...(address !== null && { address }), ...(version !== null && { version }), shards }
+}
+
+interface ShardRow {
+  readonly [column: string]: unknown
+  readonly shard: number
+  readonly position: number
+  readonly owner: string | null
+  readonly free: boolean
+}
+
+interface MemberRow {
+  readonly [column: string]: unknown
+  readonly id: string
+  readonly host: string
+  readonly pid: number
+  readonly address: string | null
+  readonly version: string | null
+}
+
+interface TaskRow {
+  readonly [column: string]: unknown
+  readonly id: string
+  readonly shard: number
+  readonly hash: string
+  readonly body: Buffer
+  readonly isOlder: boolean
+}
+
+interface OutcomeRow {
+  readonly [column: string]: unknown
+  readonly status: 'finished' | 'failed' | null
+  readonly result: Buffer
+}

@@ -1,0 +1,359 @@
+/**
+ * The log of one shard. An append is one statement that writes only if the shard's last claim is this one's and the log
+ * ends where this one believes: whatever process thinks that it owns a shard, only the last claim can write.
+ */
+import { randomUUID } from 'node:crypto'
+import type { OpenedShardLog, ShardLog } from '../runtime/cluster/cluster-store.ts'
+import { blockLength, readBlock, writeBlock } from '../runtime/store/block-format.ts'
+import type { Block, LogState, Position, ReadOptions, StoredBlock } from '../runtime/store/log-files.ts'
+import { type DramatisError, describe, LogCorruptError, LogHeldError, LogLostError } from '../shared/errors.ts'
+import { type Database, isPassing } from './database.ts'
+import { LOCK_CLASS } from './schema.ts'
+
+/** Bytes of one chunk, about: blocks that wait for the write before go out together. */
+const CHUNK_BYTES = 2 ** 20
+/** Bytes of its last chunks that an owner keeps, to write them again where a failover has lost them. */
+const KEPT_BYTES = 2 ** 18
+const CHUNKS_A_READ = 32
+
+/** True for a member `m` that seems to live. $3: suspectMs, $4: ttlMs */
+export const LIVES = `(m.seen > clock_timestamp() - $3 * interval '1 ms' or m.seen > clock_timestamp() - $4 * interval '1 ms'
+  and exists (select from pg_locks l
+    where l.locktype = 'advisory' and l.classid = ${LOCK_CLASS} and l.objid = m.serial and l.granted))`
+
+/** Takes what nobody holds, what stands in the own name, and, but in the grace after a failover, what the dead hold. */
+const CLAIM = `with before as (
+    select * from dramatis.shard s where cluster = $1 and shard = $2 and (owner is null or owner = $5 or
+      not exists (select from dramatis.member m where m.id = s.owner and ${LIVES})
+      and not exists (select from dramatis.epoch e where e.cluster = $1 and e.at > clock_timestamp() - $8 * interval '1 ms'
+        and exists (select from dramatis.epoch o where o.cluster = $1 and o.timeline < e.timeline)))
+    for update)
+  update dramatis.shard s
+  set incarnation = s.incarnation + 1, claim = $6, owner = $5, timeline = $7, high = 0
+  from before where s.cluster = before.cluster and s.shard = before.shard
+  returning s.incarnation, s.position::float8, s.first::float8, s.last_seq::float8 as "lastSeq",
+    before.claim as before, before.timeline, before.high::float8,
+    (select sync from dramatis.epoch e where e.cluster = $1 and e.timeline = before.timeline) as "isSafe"`
+
+const APPEND = `with fence as (
+    update dramatis.shard set position = position + length($5::bytea), last_seq = $6
+    where cluster = $1 and shard = $2 and claim = $3 and position = $4 returning incarnation)
+  insert into dramatis.chunk select $1, $2, $4, incarnation, $3, $5 from fence`
+
+const DROP = `with cut as (
+    select max(position) as at from dramatis.chunk where cluster = $1 and shard = $2 and position <= $3),
+  gone as (
+    delete from dramatis.chunk c using cut where c.cluster = $1 and c.shard = $2 and c.position < cut.at
+      and exists (select from dramatis.shard s where s.cluster = $1 and s.shard = $2 and s.claim = $4))
+  update dramatis.shard s set first = cut.at from cut
+  where s.cluster = $1 and s.shard = $2 and s.claim = $4 and cut.at is not null returning s.first::float8`
+
+interface Waiting {
+  readonly block: Block
+  resolve(position: Position): void
+  reject(error: DramatisError): void
+}
+
+interface Chunk {
+  readonly position: Position
+  readonly bytes: Buffer
+  readonly lastSeq: number
+}
+
+export class PostgresLog implements ShardLog {
+  readonly shard: number
+  readonly #database: Database
+  readonly #onLost: (error: DramatisError) => void
+  /** The fence. */
+  readonly claim = randomUUID()
+  /** Tasks of the last answer of `take`, which is to be marked with the next one. */
+  given: readonly string[] = []
+  /** Its end may be missing: what was under way may have been done in part. */
+  isDoubtful = false
+  #claimBefore: string | undefined
+  state: LogState = 'new'
+  readonly segmentBytes = 2 ** 23
+  #incarnation = 0
+  #first = 0
+  #end = 0
+  #lastSeq = 0
+  #carried = 0
+  #waiting: Waiting[] = []
+  /** Those who wait until the log has been compared with the primary that there is now. */
+  #comparisons: (() => void)[] = []
+  #work: Promise<void> | undefined
+  #last: Chunk[] = []
+  #lost: DramatisError | undefined
+  #isClosing = false
+
+  constructor(database: Database, shard: number, onLost: (error: DramatisError) => void) {
+    this.#database = database
+    this.shard = shard
+    this.#onLost = onLost
+  }
+
+  get bytes(): number {
+    return this.#end - this.#first
+  }
+
+  async open(signal?: AbortSignal): Promise<OpenedShardLog> {
+    signal?.throwIfAborted()
+    const { id, options, timeline, isLater } = this.#database
+    const { suspectMs, ttlMs, graceMs } = options.times
+    const values = [...this.#key, suspectMs, ttlMs, id, this.claim, timeline, graceMs]
+    const { rows } = await this.#database.query<Claimed>(CLAIM, values)
+    const [row] = rows
+    if (!row) throw await this.#held()
+    this.#incarnation = row.incarnation
+    this.#claimBefore = row.before ?? undefined
+    ;[this.#end, this.#first, this.#lastSeq] = [row.position, row.first, row.lastSeq]
+    this.state = 'open'
+    // nobody who lived has compared it with what was acknowledged, so its end may be missing
+    this.isDoubtful = isLater && row.timeline < timeline && !row.isSafe
+    return {
+      incarnation: row.incarnation,
+      lastSeq: row.lastSeq,
+      cut: undefined,
+      ...(this.isDoubtful && { lost: Math.max(0, row.high - row.position) }),
+    }
+  }
+
+  append(block: Block): Promise<Position> {
+    return new Promise((resolve, reject) => {
+      if (this.state !== 'open') return reject(this.#lost ?? new LogLostError('the log is not open', {}))
+      this.#waiting.push({ block, resolve, reject })
+      this.#begin()
+    })
+  }
+
+  async sync(): Promise<void> {
+    await this.#work
+    if (this.#lost) throw this.#lost
+  }
+
+  /** Compares the log with what this process remembers, and writes again what a failover has lost. */
+  async compare(): Promise<void> {
+    if (this.state !== 'open') return
+    await new Promise<void>((resolve) => {
+      this.#comparisons.push(resolve)
+      this.#begin()
+    })
+  }
+
+  async *read({ from = 0, runs, signal }: ReadOptions = {}): AsyncGenerator<StoredBlock> {
+    const until = this.#end
+    const first =
+      'select max(position)::float8 as at from dramatis.chunk where cluster = $1 and shard = $2 and position <= $3'
+    const begin = await this.#query<{ at: number | null }>(first, [...this.#key, from])
+    let next = begin.rows[0]?.at ?? from
+    while (next < until) {
+      signal?.throwIfAborted()
+      const { rows } = await this.#query<{ position: number; bytes: Buffer }>(CHUNKS, [...this.#key, next])
+      if (rows.length === 0) return
+      for (const { position, bytes } of rows) {
+        if (position !== next && position > this.#first) throw this.#damaged(next)
+        for (let at = 0; at < bytes.length; ) {
+          const block = readBlock(bytes, at)
+          if (!block) throw this.#damaged(position + at)
+          const { synced: _, carriedBefore: __, bytes: length, ...rest } = block
+          if (position + at >= from && (!runs || rest.runs.some((run) => runs.has(run))))
+            yield { ...rest, position: position + at }
+          at += length
+        }
+        next = position + bytes.length
+      }
+    }
+  }
+
+  async dropBefore(position: Position): Promise<void> {
+    const { rows } = await this.#query<{ first: number }>(DROP, [...this.#key, position, this.claim])
+    this.#first = rows[0]?.first ?? this.#first
+  }
+
+  async close(): Promise<void> {
+    if (this.state === 'new' || this.state === 'closed') {
+      this.state = 'closed'
+      return
+    }
+    this.#isClosing = true
+    await this.#work
+    if (this.state !== 'open') return
+    this.state = 'closed'
+    const text = 'update dramatis.shard set owner = null where cluster = $1 and shard = $2 and claim = $3'
+    await this.#query(text, [...this.#key, this.claim]).catch(() => {}) // this process's death frees it too
+  }
+
+  get #key(): [string, number] {
+    return [this.#database.cluster, this.shard]
+  }
+
+  #query<Row extends object = object>(text: string, values: readonly unknown[]) {
+    return this.#database.query<Row & Record<string, unknown>>(text, values)
+  }
+
+  #begin(): void {
+    this.#work ??= Promise.resolve().then(() => this.#writeAll())
+  }
+
+  async #writeAll(): Promise<void> {
+    try {
+      while (!this.#lost && (this.#waiting.length > 0 || this.#comparisons.length > 0)) {
+        const told = this.#comparisons.splice(0)
+        if (told.length > 0) await this.#patiently(() => this.#mend())
+        for (const resolve of told) resolve()
+        if (this.#waiting.length > 0) await this.#writeNext()
+      }
+    } catch (error) {
+      this.#lose(error)
+    } finally {
+      this.#work = undefined
+    }
+  }
+
+  async #writeNext(): Promise<void> {
+    const group = this.#nextGroup()
+    const bytes = Buffer.allocUnsafe(group.reduce((sum, { block }) => sum + blockLength(block), 0))
+    let [at, lastSeq, carried] = [0, this.#lastSeq, this.#carried]
+    for (const { block } of group) {
+      at = writeBlock(bytes, at, block, { incarnation: this.#incarnation, synced: this.#end, carriedBefore: carried })
+      if (block.carried) carried += 1
+      else lastSeq = block.lastSeq
+    }
+    const chunk = { position: this.#end, bytes, lastSeq }
+    await this.#patiently(() => this.#write(chunk))
+    this.#remember(chunk)
+    this.#waiting.splice(0, group.length)
+    for (const { block, resolve } of group) {
+      resolve(this.#end)
+      this.#end += blockLength(block)
+    }
+    ;[this.#lastSeq, this.#carried] = [lastSeq, carried]
+  }
+
+  #nextGroup(): Waiting[] {
+    let bytes = 0
+    const past = this.#waiting.findIndex(({ block }, i) => {
+      bytes += blockLength(block)
+      return i > 0 && bytes > CHUNK_BYTES
+    })
+    return past < 0 ? [...this.#waiting] : this.#waiting.slice(0, past)
+  }
+
+  #remember(chunk: Chunk): void {
+    this.#last.push(chunk)
+    let bytes = this.#last.reduce((sum, each) => sum + each.bytes.length, 0)
+    while (bytes > KEPT_BYTES && this.#last.length > 1) bytes -= this.#last.shift()!.bytes.length
+  }
+
+  async #send({ position, bytes, lastSeq }: Chunk): Promise<boolean> {
+    const { rowCount } = await this.#query(APPEND, [...this.#key, this.claim, position, bytes, lastSeq])
+    return rowCount === 1
+  }
+
+  /** The condition lets it in once, so a try whose answer was lost is no harm. */
+  async #write(chunk: Chunk): Promise<void> {
+    while (!(await this.#send(chunk))) {
+      if (await this.#isThere(chunk)) return
+      await this.#mend()
+    }
+  }
+
+  /** True if an earlier try was written. It was read, so a standby may not have it yet: a write behind it says so. */
+  async #isThere({ position, bytes }: Chunk): Promise<boolean> {
+    const text =
+      'select claim, length(bytes) as length from dramatis.chunk where cluster = $1 and shard = $2 and position = $3'
+    const { rows } = await this.#query<{ claim: string; length: number }>(text, [...this.#key, position])
+    if (rows[0]?.claim !== this.claim || rows[0].length !== bytes.length) return false
+    const confirm = 'update dramatis.shard set last_seq = last_seq where cluster = $1 and shard = $2 and claim = $3'
+    return (await this.#query(confirm, [...this.#key, this.claim])).rowCount === 1
+  }
+
+  /** Brings the database to where this owner had it. @throws LogLostError where somebody else has claimed the shard */
+  async #mend(): Promise<void> {
+    const row = await this.#ownRow()
+    const from = this.#last.findIndex(({ position }) => position === row.position)
+    if (row.position < this.#end) {
+      if (from < 0)
+        throw new LogLostError(
+          `the database has lost acknowledged entries: it has ${row.position} of ${this.#end} bytes`,
+          {},
+        )
+      for (const chunk of this.#last.slice(from))
+        if (!(await this.#send(chunk))) throw Object.assign(new Error('changed meanwhile'), { code: '40001' })
+    }
+    const { timeline, id } = this.#database
+    const text = 'update dramatis.shard set timeline = $4, owner = $5 where cluster = $1 and shard = $2 and claim = $3'
+    await this.#query(text, [...this.#key, this.claim, timeline, id])
+  }
+
+  /** The shard's row. Where the claim itself was lost, and nobody has come since, it is put again. */
+  async #ownRow(): Promise<{ position: number }> {
+    const text = 'select claim, incarnation, position::float8 from dramatis.shard where cluster = $1 and shard = $2'
+    const { rows } = await this.#query<{ claim: string; incarnation: number; position: number }>(text, this.#key)
+    const [row] = rows
+    if (row?.claim === this.claim) return row
+    const begin = this.#last[0]?.position ?? this.#end
+    if (row && row.claim === (this.#claimBefore ?? null) && row.position >= begin) {
+      const again = `update dramatis.shard set claim = $3, incarnation = $4, owner = $5
+        where cluster = $1 and shard = $2 and claim is not distinct from $6`
+      const values = [...this.#key, this.claim, this.#incarnation, this.#database.id, this.#claimBefore ?? null]
+      if ((await this.#query(again, values)).rowCount === 1) return row
+    }
+    throw new LogLostError(
+      `shard ${this.shard} was taken by another process: incarnation ${row?.incarnation} after ${this.#incarnation}`,
+      { shard: this.shard },
+    )
+  }
+
+  /** Waits while the database is away. A log that is being closed waits no longer. */
+  #patiently<T>(act: () => Promise<T>): Promise<T> {
+    return this.#database.patiently(async () => {
+      try {
+        return await act()
+      } catch (error) {
+        if (this.#isClosing && isPassing(error))
+          throw new LogLostError('it was closed while the database was away', {}, error)
+        throw error
+      }
+    })
+  }
+
+  #lose(error: unknown): void {
+    this.#lost ??=
+      error instanceof LogLostError
+        ? error
+        : new LogLostError(`the log of shard ${this.shard} is lost: ${describe(error)}`, {}, error)
+    this.state = 'lost'
+    for (const { reject } of this.#waiting.splice(0)) reject(this.#lost)
+    for (const resolve of this.#comparisons.splice(0)) resolve()
+    if (!this.#isClosing) this.#onLost(this.#lost)
+  }
+
+  async #held(): Promise<LogHeldError> {
+    const text = `select m.host, m.pid, m.address from dramatis.shard s join dramatis.member m on m.id = s.owner
+      where s.cluster = $1 and s.shard = $2`
+    const { rows } = await this.#query<{ host: string; pid: number }>(text, this.#key)
+    const { pid, host } = rows[0] ?? {}
+    return new LogHeldError(`shard ${this.shard} is held by process ${pid} on ${host}`, { pid, host })
+  }
+
+  #damaged(position: Position): LogCorruptError {
+    return new LogCorruptError(`the log of shard ${this.shard} is damaged at byte ${position}`, { offset: position })
+  }
+}
+
+const CHUNKS = `select position::float8, bytes from dramatis.chunk
+  where cluster = $1 and shard = $2 and position >= $3 order by position limit ${CHUNKS_A_READ}`
+
+interface Claimed {
+  readonly [column: string]: unknown
+  readonly incarnation: number
+  readonly position: number
+  readonly first: number
+  readonly lastSeq: number
+  /** The claim before this one. */
+  readonly before: string | null
+  readonly timeline: number
+  readonly high: number
+  readonly isSafe: boolean | null
+}

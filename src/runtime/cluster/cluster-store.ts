@@ -1,0 +1,103 @@
+/**
+ * What a cluster needs of its engine: nine methods behind which PostgreSQL and others fit. A call that rejects says
+ * nothing about what was written: it may be repeated as it was, and counts once.
+ */
+import type { DramatisError } from '../../shared/errors.ts'
+import type { LogStore, OpenedLog } from '../store/log-files.ts'
+
+export interface ClusterStore {
+  /**
+   * From now on this process is a member, until `leave` or until it has been silent for too long. Refuses an engine
+   * that cannot keep the promises below.
+   *
+   * @throws ConfigurationError, ClusterUnreachableError
+   */
+  join(self: NewMember, told: (notice: ClusterNotice) => void, signal?: AbortSignal): Promise<void>
+  /** Who seems to live and which shards nobody living seems to hold: a guess, which may cost time and breaks nothing. */
+  view(): Promise<ClusterView>
+  /**
+   * A log whose `open` is the claim of its shard: from then on no append of an earlier incarnation is acknowledged, nor
+   * ever read. `onLost` is called once, when nothing can be appended any more.
+   */
+  log(shard: number, onLost: (error: DramatisError) => void): ShardLog
+  /**
+   * Takes a task into the cluster: durable, once over all processes by its id, and given by `take` to every incarnation
+   * of its shard until it is settled. 'known': the same task was there; 'conflict': one with the same id and another
+   * hash.
+   */
+  submit(task: ClusterTask): Promise<'fresh' | 'known' | 'conflict'>
+  /**
+   * Tasks that are not settled and that this incarnation has not been given yet, in the order of acceptance. An empty
+   * list: it has been given all.
+   */
+  take(log: ShardLog): Promise<readonly TakenTask[]>
+  /**
+   * Settles a task, which is given to nobody any more. The first outcome stays. Called only with what the log of the
+   * shard has already: any owner would say the same.
+   */
+  settle(id: string, outcome: TaskOutcome): Promise<void>
+  /** The outcome, or that the task is accepted, or nothing. It may be a moment old; an outcome never changes. */
+  outcome(id: string): Promise<TaskOutcome | 'accepted' | undefined>
+  /** Wakes other processes, at most once and perhaps never: whoever waits also looks by itself. */
+  tell(notice: ClusterNotice): void
+  /** This process is a member no more. Its shards were closed before. */
+  leave(): Promise<void>
+}
+
+/** A process as it joins. */
+export interface NewMember {
+  /** A UUID that the process draws. */
+  readonly id: string
+  /** Base URL under which the others reach it, if they do. */
+  readonly address?: string
+  /** Version of its code, as it names itself. */
+  readonly version?: string
+}
+
+export interface ClusterMember extends NewMember {
+  readonly host: string
+  readonly pid: number
+  /** Shards that it holds. */
+  readonly shards: readonly number[]
+}
+
+export interface ClusterView {
+  readonly members: readonly ClusterMember[]
+  /** Shards that may be claimed now. */
+  readonly free: readonly number[]
+}
+
+export interface ShardLog extends LogStore {
+  readonly shard: number
+  open(signal?: AbortSignal): Promise<OpenedShardLog>
+}
+
+export interface OpenedShardLog extends OpenedLog {
+  /**
+   * Bytes that the engine had acknowledged and has lost since, as far as anybody remembers: its end may be missing even
+   * where that is 0. What was under way then may have been done in part.
+   */
+  lost?: number
+}
+
+/** A run, or an answer, a cancellation, a request with a key: what the owner of a shard is to do. */
+export interface ClusterTask {
+  readonly id: string
+  readonly shard: number
+  /** Tells one task from another under the same id. */
+  readonly hash: string
+  readonly body: Uint8Array
+}
+
+export interface TakenTask extends ClusterTask {
+  /** It was accepted before the log lost its end: it may have been begun, and nobody knows. */
+  readonly doubtful: boolean
+}
+
+export interface TaskOutcome {
+  readonly status: 'finished' | 'failed'
+  readonly body: Uint8Array
+}
+
+/** Something to look at: new tasks of a shard, or the outcome of one. */
+export type ClusterNotice = { readonly shard: number } | { readonly settled: string }

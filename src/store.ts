@@ -1,0 +1,25 @@
+/** For who brings a store of a team's log, or an engine for a cluster: the contracts, and their tests. */
+export type {
+  ClusterMember,
+  ClusterNotice,
+  ClusterStore,
+  ClusterTask,
+  ClusterView,
+  NewMember,
+  OpenedShardLog,
+  ShardLog,
+  TakenTask,
+  TaskOutcome,
+} from './runtime/cluster/cluster-store.ts'
+export { clusterStoreContract } from './runtime/cluster/contract.ts'
+export { type ContractTest, logStoreContract } from './runtime/store/contract.ts'
+export type {
+  Block,
+  Checkpoint,
+  LogState,
+  LogStore,
+  OpenedLog,
+  Position,
+  ReadOptions,
+  StoredBlock,
+} from './runtime/store/log-files.ts'
