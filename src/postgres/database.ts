@@ -392,7 +392,7 @@ export class Database {
   #signOfLife(): void {
     this.#beat().catch(() => {})
     const session = this.#session
-    session?.query('select 1').catch(() => hangUp(session))
+    if (session && this.#sessionSince < Number.POSITIVE_INFINITY) session.query('select 1').catch(() => hangUp(session))
   }
 
   /** An upsert: in a failover the row may have gone. */

@@ -1,12 +1,22 @@
 /** A PostgreSQL server of a test's own, in a temporary folder, from where it is installed on this machine. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
+import type { Test } from 'tap'
 
 const INSTALLED = '/usr/lib/postgresql'
 
@@ -65,17 +75,14 @@ export class PostgresServer {
       ...settings.flatMap((each) => ['-c', each]),
     ]
     this.#process = spawn(join(this.#bin, 'postgres'), options, { ...this.#user, stdio: 'ignore', cwd: this.folder })
-    for (;;) {
-      const client = new pg.Client(this.url)
-      try {
-        await client.connect()
-        await client.end()
-        return
-      } catch (error) {
-        if (this.#process.exitCode !== null) throw new Error('postgres has ended', { cause: error })
-        await sleep(20)
-      }
-    }
+    await reached(this.url, this.#process)
+  }
+
+  async query(text: string): Promise<void> {
+    const client = new pg.Client(this.url)
+    await client.connect()
+    await client.query(text)
+    await client.end()
   }
 
   /** Ends it at once, as a machine that goes down does. */
@@ -89,6 +96,43 @@ export class PostgresServer {
   async remove(): Promise<void> {
     await this.kill()
     rmSync(this.folder, { recursive: true, force: true })
+  }
+}
+
+/** The program PgBouncer, or nothing. */
+export function poolerFile(): string | undefined {
+  const folders = ['/usr/sbin', ...(process.env.PATH ?? '').split(delimiter)]
+  return folders.map((folder) => join(folder, 'pgbouncer')).find((file) => existsSync(file))
+}
+
+/** Runs PgBouncer before a server, until the test has ended. Returns its URL. */
+export async function poolerIn(t: Test, mode: string, server: PostgresServer): Promise<string> {
+  const [port, file] = [await freePort(), join(server.folder, `${mode}.ini`)]
+  const settings = ['[databases]', `postgres = host=127.0.0.1 port=${server.port} user=dramatis`, '[pgbouncer]', 'auth_type = any']
+  const own = [`pool_mode = ${mode}`, 'listen_addr = 127.0.0.1', `listen_port = ${port}`, 'unix_socket_dir =']
+  const passed = ['ignore_startup_parameters = extra_float_digits']
+  writeFileSync(file, [...settings, ...own, ...passed].join('\n'))
+  chmodSync(file, 0o644)
+  const user = process.getuid?.() === 0 ? otherUser() : undefined
+  const pooler = spawn(poolerFile()!, [file], { ...user, stdio: 'ignore' })
+  t.teardown(() => pooler.kill('SIGKILL'))
+  const url = `postgres://dramatis@127.0.0.1:${port}/postgres`
+  await reached(url, pooler)
+  return url
+}
+
+async function reached(url: string, program: ChildProcess): Promise<void> {
+  for (let tries = 1_000; ; ) {
+    const client = new pg.Client(url)
+    try {
+      await client.connect()
+      await client.end()
+      return
+    } catch (error) {
+      if (program.exitCode !== null || --tries === 0)
+        throw new Error(`${program.spawnfile} takes no connections`, { cause: error })
+      await sleep(20)
+    }
   }
 }
 

@@ -1,0 +1,142 @@
+/** Connections that break, owners that freeze, poolers: what a log on PostgreSQL promises all the same. */
+import { spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import { PostgresStore } from '../../src/postgres/index.ts'
+import { appendAll, blockOf, entries, textOf } from '../../src/runtime/store/contract.ts'
+import { CuttingProxy } from './cutting-proxy.ts'
+import { PostgresServer, poolerFile, poolerIn, postgresFolder } from './server.ts'
+
+const bin = postgresFolder()
+const times = { beatMs: 100, suspectMs: 300, ttlMs: 600, graceMs: 100 }
+/** Bytes of the longest answer to an append, and some more. */
+const ANSWER_BYTES = 60
+
+t.test('faults', { skip: !bin && 'no PostgreSQL is installed here' }, async (t) => {
+  const server = await PostgresServer.start(bin!)
+  t.teardown(() => server.remove())
+
+  await t.test('an append whose answer is cut at any byte is written once', async (t) => {
+    const proxy = await CuttingProxy.before(server.port)
+    t.teardown(() => proxy.close())
+    const patient = { beatMs: 60_000, suspectMs: 60_000, ttlMs: 60_000 }
+    const store = new PostgresStore({ url: proxy.url, name: 'cut', shards: 1, times: patient, warn() {} })
+    await store.join({ id: randomUUID() }, () => {})
+    const log = store.log(0, () => {})
+    await log.open()
+    await log.append(blockOf(1))
+    let cuts = 0
+    for (let bytes = 0; bytes < ANSWER_BYTES; bytes++) {
+      proxy.cutAfter(bytes)
+      await log.append(blockOf(bytes + 2))
+      if (proxy.hasCut) cuts += 1
+    }
+    t.ok(cuts > 20, `${cuts} answers were cut`)
+    t.same(await textOf(log), entries(1, ANSWER_BYTES + 1))
+    await log.close()
+    await store.leave()
+  })
+
+  await t.test('an owner that wakes behind its successor has nothing written', async (t) => {
+    const name = 'frozen'
+    const store = new PostgresStore({ url: server.url, name, shards: 1, times })
+    await store.join({ id: randomUUID() }, () => {})
+    const written: number[] = []
+    for (let round = 0; round < 3; round++) {
+      const owner = spawn(process.execPath, [fileURLToPath(new URL('./owner.js', import.meta.url)), server.url, name])
+      t.teardown(() => owner.kill('SIGKILL'))
+      const lines = createInterface({ input: owner.stdout })[Symbol.asyncIterator]()
+      for (let i = 0; i < 20; i++) written.push(Number((await lines.next()).value))
+      owner.kill('SIGSTOP')
+      while (!(await store.view()).free.includes(0))
+        await once(owner.stdout, 'data', { signal: AbortSignal.timeout(50) }).catch(() => {})
+      const log = store.log(0, () => {})
+      const { lastSeq } = await log.open()
+      await appendAll(log, lastSeq + 1, lastSeq + 10)
+      owner.kill('SIGCONT')
+      for await (const line of { [Symbol.asyncIterator]: () => lines }) if (line !== 'lost') written.push(Number(line))
+      t.ok(lastSeq >= Math.max(...written), 'acknowledged behind the claim')
+      t.same(await textOf(log), entries(1, lastSeq + 10))
+      await log.close()
+    }
+    await store.leave()
+  })
+
+  await t.test('what is asked while the database restarts is done when it is there again', async (t) => {
+    const store = new PostgresStore({ url: server.url, name: 'restarted', shards: 1, times })
+    await store.join({ id: randomUUID() }, () => {})
+    const log = store.log(0, () => {})
+    await log.open()
+    await appendAll(log, 1, 10)
+    await server.kill()
+    const appended = appendAll(log, 11, 20)
+    await server.run()
+    await appended
+    t.same(await textOf(log), entries(1, 20))
+    await log.close()
+    await store.leave()
+  })
+
+  await t.test('a log that is closed while the database is away is lost, and keeps nobody waiting', async (t) => {
+    const store = new PostgresStore({ url: server.url, name: 'away', shards: 1, times })
+    await store.join({ id: randomUUID() }, () => {})
+    const log = store.log(0, () => {})
+    await log.open()
+    await server.kill()
+    const appended = t.rejects(log.append(blockOf(1)), {
+      code: 'LOG_LOST',
+      message: /closed while the database was away/,
+    })
+    await log.close()
+    await appended
+    await store.leave()
+    await server.run()
+  })
+
+  await t.test('what cannot be joined says why', async (t) => {
+    const join = (options: object) =>
+      new PostgresStore({ url: server.url, name: 'wrong', shards: 4, times, warn() {}, ...options }).join(
+        { id: randomUUID() },
+        () => {},
+      )
+    await new PostgresStore({ url: server.url, name: 'wrong', shards: 4, times }).join({ id: randomUUID() }, () => {})
+    await t.rejects(join({ shards: 8 }), { code: 'CLUSTER_SHARDS_DIFFER', details: { got: 8, accepted: 4 } })
+    await t.rejects(join({ durability: 'replicated' }), { code: 'CONFIGURATION', message: /synchronous standby/ })
+    await t.rejects(join({ url: 'postgres://ann:secret@127.0.0.1:1,127.0.0.1:2/desk' }), {
+      code: 'CLUSTER_UNREACHABLE',
+      message: /postgres:..127\.0\.0\.1:1,127\.0\.0\.1:2.desk, cannot be reached: .*ECONNREFUSED/,
+    })
+    t.throws(() => new PostgresStore({ url: 'mysql://here' }), {
+      code: 'CONFIGURATION',
+      message: /accepted is postgres:/,
+    })
+  })
+
+  await t.test('a newer schema is refused', async (t) => {
+    const first = new PostgresStore({ url: server.url, name: 'newer', shards: 1, times })
+    await first.join({ id: randomUUID() }, () => {})
+    await server.query('insert into dramatis.schema_version values (99)')
+    const second = new PostgresStore({ url: server.url, name: 'newer', shards: 1, times })
+    await t.rejects(
+      second.join({ id: randomUUID() }, () => {}),
+      { code: 'CLUSTER_VERSION', details: { got: 99 } },
+    )
+    await server.query('delete from dramatis.schema_version where version = 99')
+    await first.leave()
+  })
+
+  const skip = !poolerFile() && 'no PgBouncer is installed here'
+  await t.test('a pooler in transaction mode is refused, one in session mode is not', { skip }, async (t) => {
+    for (const mode of ['transaction', 'session']) {
+      const url = await poolerIn(t, mode, server)
+      const store = new PostgresStore({ url, name: mode, shards: 1, times })
+      const joined = store.join({ id: randomUUID() }, () => {})
+      if (mode === 'session') await joined
+      else await t.rejects(joined, { code: 'CONFIGURATION', message: /pooler in transaction mode/ })
+      await store.leave()
+    }
+  })
+})
