@@ -193,6 +193,7 @@ export {
   ClusterUnreachableError,
   ClusterShardsError,
   ClusterVersionError,
+  PastLostError,
   TeamOverloadedError,
   TeamClosedError,
   UnknownRunError,

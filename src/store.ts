@@ -6,7 +6,6 @@ export type {
   ClusterTask,
   ClusterView,
   NewMember,
-  OpenedShardLog,
   ShardLog,
   TakenTask,
   TaskOutcome,

@@ -53,6 +53,7 @@ export const {
   ClusterUnreachableError,
   ClusterShardsError,
   ClusterVersionError,
+  PastLostError,
   TeamOverloadedError,
   TeamClosedError,
   UnknownRunError,

@@ -160,7 +160,7 @@ export class PostgresStore implements ClusterStore {
     const values = [this.#cluster, log.shard, log.claim, log.given]
     const { rows } = await this.#database.ask<TaskRow>(TAKE, values)
     log.given = rows.map(({ id }) => id)
-    return rows.map(({ isOlder, ...task }) => ({ ...task, doubtful: log.isDoubtful && isOlder }))
+    return rows.map(({ isOlder, ...task }) => ({ ...task, doubtful: log.lost !== undefined && isOlder }))
   }
 
   async settle(id: string, outcome: TaskOutcome): Promise<void> {

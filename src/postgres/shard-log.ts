@@ -3,9 +3,9 @@
  * ends where this one believes: whatever process thinks that it owns a shard, only the last claim can write.
  */
 import { randomUUID } from 'node:crypto'
-import type { OpenedShardLog, ShardLog } from '../runtime/cluster/cluster-store.ts'
+import type { ShardLog } from '../runtime/cluster/cluster-store.ts'
 import { blockLength, readBlock, writeBlock } from '../runtime/store/block-format.ts'
-import type { Block, LogState, Position, ReadOptions, StoredBlock } from '../runtime/store/log-files.ts'
+import type { Block, LogState, OpenedLog, Position, ReadOptions, StoredBlock } from '../runtime/store/log-files.ts'
 import { type DramatisError, describe, LogCorruptError, LogHeldError, LogLostError } from '../shared/errors.ts'
 import { type Database, isPassing } from './database.ts'
 import { LOCK_CLASS } from './schema.ts'
@@ -68,8 +68,7 @@ export class PostgresLog implements ShardLog {
   readonly claim = randomUUID()
   /** Tasks of the last answer of `take`, which is to be marked with the next one. */
   given: readonly string[] = []
-  /** Its end may be missing: what was under way may have been done in part. */
-  isDoubtful = false
+  lost: number | undefined
   #claimBefore: string | undefined
   state: LogState = 'new'
   readonly segmentBytes = 2 ** 23
@@ -83,7 +82,7 @@ export class PostgresLog implements ShardLog {
   #comparisons: (() => void)[] = []
   #work: Promise<void> | undefined
   #last: Chunk[] = []
-  #lost: DramatisError | undefined
+  #failure: DramatisError | undefined
   #isClosing = false
 
   constructor(database: Database, shard: number, onLost: (error: DramatisError) => void) {
@@ -96,7 +95,7 @@ export class PostgresLog implements ShardLog {
     return this.#end - this.#first
   }
 
-  async open(signal?: AbortSignal): Promise<OpenedShardLog> {
+  async open(signal?: AbortSignal): Promise<OpenedLog> {
     signal?.throwIfAborted()
     const { id, options, timeline, isLater } = this.#database
     const { suspectMs, ttlMs, graceMs } = options.times
@@ -109,18 +108,14 @@ export class PostgresLog implements ShardLog {
     ;[this.#end, this.#first, this.#lastSeq] = [row.position, row.first, row.lastSeq]
     this.state = 'open'
     // nobody who lived has compared it with what was acknowledged, so its end may be missing
-    this.isDoubtful = isLater && row.timeline < timeline && !row.isSafe
-    return {
-      incarnation: row.incarnation,
-      lastSeq: row.lastSeq,
-      cut: undefined,
-      ...(this.isDoubtful && { lost: Math.max(0, row.high - row.position) }),
-    }
+    const isDoubtful = isLater && row.timeline < timeline && !row.isSafe
+    this.lost = isDoubtful ? Math.max(0, row.high - row.position) : undefined
+    return { incarnation: row.incarnation, lastSeq: row.lastSeq, cut: undefined }
   }
 
   append(block: Block): Promise<Position> {
     return new Promise((resolve, reject) => {
-      if (this.state !== 'open') return reject(this.#lost ?? new LogLostError('the log is not open', {}))
+      if (this.state !== 'open') return reject(this.#failure ?? new LogLostError('the log is not open', {}))
       this.#waiting.push({ block, resolve, reject })
       this.#begin()
     })
@@ -128,7 +123,7 @@ export class PostgresLog implements ShardLog {
 
   async sync(): Promise<void> {
     await this.#work
-    if (this.#lost) throw this.#lost
+    if (this.#failure) throw this.#failure
   }
 
   /** Compares the log with what this process remembers, and writes again what a failover has lost. */
@@ -197,7 +192,7 @@ export class PostgresLog implements ShardLog {
 
   async #writeAll(): Promise<void> {
     try {
-      while (!this.#lost && (this.#waiting.length > 0 || this.#comparisons.length > 0)) {
+      while (!this.#failure && (this.#waiting.length > 0 || this.#comparisons.length > 0)) {
         const told = this.#comparisons.splice(0)
         if (told.length > 0) await this.#patiently(() => this.#mend())
         for (const resolve of told) resolve()
@@ -319,14 +314,14 @@ export class PostgresLog implements ShardLog {
   }
 
   #lose(error: unknown): void {
-    this.#lost ??=
+    this.#failure ??=
       error instanceof LogLostError
         ? error
         : new LogLostError(`the log of shard ${this.shard} is lost: ${describe(error)}`, {}, error)
     this.state = 'lost'
-    for (const { reject } of this.#waiting.splice(0)) reject(this.#lost)
+    for (const { reject } of this.#waiting.splice(0)) reject(this.#failure)
     for (const resolve of this.#comparisons.splice(0)) resolve()
-    if (!this.#isClosing) this.#onLost(this.#lost)
+    if (!this.#isClosing) this.#onLost(this.#failure)
   }
 
   async #held(): Promise<LogHeldError> {

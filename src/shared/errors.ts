@@ -174,6 +174,7 @@ export type ErrorCode =
   | 'CLUSTER_UNREACHABLE'
   | 'CLUSTER_SHARDS_DIFFER'
   | 'CLUSTER_VERSION'
+  | 'PAST_LOST'
   | 'CONVERSATION_STORE'
   | 'PART_LOST'
   | 'GUARDRAIL'
@@ -367,6 +368,8 @@ export class ClusterUnreachableError extends coded('CLUSTER_UNREACHABLE') {}
 export class ClusterShardsError extends coded('CLUSTER_SHARDS_DIFFER') {}
 /** A later version of this library made the tables of the cluster. */
 export class ClusterVersionError extends coded('CLUSTER_VERSION') {}
+/** The database of a cluster has lost its last moments in a failover, and this run with them: it may be done in part. */
+export class PastLostError extends coded('PAST_LOST') {}
 /** A guardrail refuses an input, an output or a call of a tool. */
 export class GuardrailError extends coded('GUARDRAIL') {}
 /** The store of conversations (`conversations`) has failed, is late, or gives what is no conversation. */
@@ -425,6 +428,7 @@ const classes: { readonly [Code in ErrorCode]: Coded<Code> } = {
   CLUSTER_UNREACHABLE: ClusterUnreachableError,
   CLUSTER_SHARDS_DIFFER: ClusterShardsError,
   CLUSTER_VERSION: ClusterVersionError,
+  PAST_LOST: PastLostError,
   CONVERSATION_STORE: ConversationStoreError,
   PART_LOST: PartLostError,
   GUARDRAIL: GuardrailError,

@@ -48,6 +48,7 @@ const classes: Record<ErrorCode, string> = {
   CLUSTER_UNREACHABLE: 'ClusterUnreachableError',
   CLUSTER_SHARDS_DIFFER: 'ClusterShardsError',
   CLUSTER_VERSION: 'ClusterVersionError',
+  PAST_LOST: 'PastLostError',
   CONVERSATION_STORE: 'ConversationStoreError',
   PART_LOST: 'PartLostError',
   GUARDRAIL: 'GuardrailError',

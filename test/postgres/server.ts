@@ -108,7 +108,12 @@ export function poolerFile(): string | undefined {
 /** Runs PgBouncer before a server, until the test has ended. Returns its URL. */
 export async function poolerIn(t: Test, mode: string, server: PostgresServer): Promise<string> {
   const [port, file] = [await freePort(), join(server.folder, `${mode}.ini`)]
-  const settings = ['[databases]', `postgres = host=127.0.0.1 port=${server.port} user=dramatis`, '[pgbouncer]', 'auth_type = any']
+  const settings = [
+    '[databases]',
+    `postgres = host=127.0.0.1 port=${server.port} user=dramatis`,
+    '[pgbouncer]',
+    'auth_type = any',
+  ]
   const own = [`pool_mode = ${mode}`, 'listen_addr = 127.0.0.1', `listen_port = ${port}`, 'unix_socket_dir =']
   const passed = ['ignore_startup_parameters = extra_float_digits']
   writeFileSync(file, [...settings, ...own, ...passed].join('\n'))

@@ -3,7 +3,7 @@
  * nothing about what was written: it may be repeated as it was, and counts once.
  */
 import type { DramatisError } from '../../shared/errors.ts'
-import type { LogStore, OpenedLog } from '../store/log-files.ts'
+import type { LogStore } from '../store/log-files.ts'
 
 export interface ClusterStore {
   /**
@@ -69,15 +69,12 @@ export interface ClusterView {
 
 export interface ShardLog extends LogStore {
   readonly shard: number
-  open(signal?: AbortSignal): Promise<OpenedShardLog>
-}
-
-export interface OpenedShardLog extends OpenedLog {
   /**
-   * Bytes that the engine had acknowledged and has lost since, as far as anybody remembers: its end may be missing even
-   * where that is 0. What was under way then may have been done in part.
+   * Once it is open: bytes that the engine had acknowledged and has lost since, as far as anybody remembers. Its end
+   * may be missing even where that is 0, and what was under way then may have been done in part. Undefined where nothing
+   * can be missing.
    */
-  lost?: number
+  readonly lost: number | undefined
 }
 
 /** A run, or an answer, a cancellation, a request with a key: what the owner of a shard is to do. */

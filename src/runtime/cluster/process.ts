@@ -1,0 +1,264 @@
+/**
+ * One process of a cluster: holds its share of the shards, does their tasks, and waits for the outcomes of its own. All
+ * that it guesses about the others costs time at worst: the engine lets only the last claim of a shard write.
+ */
+import { randomUUID } from 'node:crypto'
+import type { Logger } from '../../actors/definition/tool.ts'
+import type { Scheduler, Timer } from '../../shared/clock.ts'
+import { DramatisError, describe } from '../../shared/errors.ts'
+import { unlessAborted } from '../../shared/on-abort.ts'
+import type { ClusterStore, ClusterTask, NewMember, ShardLog, TakenTask, TaskOutcome } from './cluster-store.ts'
+
+/** What holds a shard: a team whose log is the shard's. */
+export interface Shard {
+  /** Opens the log, which is the claim, and goes on with what stands in it. */
+  start(): Promise<void>
+  /**
+   * Does a task, or goes on with it if the log has it. Resolves when the log has the outcome; with nothing where this
+   * owner has none to say, because the shard is given up.
+   */
+  settle(task: TakenTask): Promise<TaskOutcome | undefined>
+  close(): Promise<void>
+}
+
+export interface ClusterProcessOptions {
+  readonly store: ClusterStore
+  readonly shards: number
+  readonly self?: Omit<NewMember, 'id'>
+  readonly clock: Scheduler
+  readonly logger: Logger
+  /** Makes what holds a shard. `log` is not open yet. */
+  hold(log: ShardLog): Shard
+}
+
+/** Time in ms after which a process looks by itself: notices may get lost. */
+const LOOK_MS = 500
+/** Every so many times it also asks for all outcomes that somebody waits for. */
+const LOOKS_AN_ASK = 4
+const PAUSE_MS = 200
+
+interface Held {
+  readonly shard: Shard
+  readonly log: ShardLog
+  /** Tasks are taken from the engine; `again` if more may have come meanwhile. */
+  taking: Promise<void> | undefined
+  again: boolean
+}
+
+export class ClusterProcess {
+  readonly id = randomUUID()
+  readonly #options: ClusterProcessOptions
+  readonly #held = new Map<number, Held>()
+  /** Shards that are being opened. */
+  readonly #opening = new Set<number>()
+  /** Who waits for the outcome of a task, by its id. */
+  readonly #waiting = new Map<string, Set<() => void>>()
+  readonly #closing = new AbortController()
+  #look: Timer | undefined
+  #looks = 0
+  #looking: Promise<void> | undefined
+  #closed: Promise<void> | undefined
+
+  constructor(options: ClusterProcessOptions) {
+    this.#options = options
+  }
+
+  /** Shards that this process holds. */
+  get shards(): readonly number[] {
+    return [...this.#held.keys()].sort((one, other) => one - other)
+  }
+
+  /** Joins the cluster. Shards come later, as the others give them up. @throws ConfigurationError, ClusterUnreachableError */
+  async start(signal?: AbortSignal): Promise<void> {
+    const { store, self } = this.#options
+    await store.join(
+      { ...self, id: this.id },
+      (notice) => {
+        if ('settled' in notice) this.#wake(notice.settled)
+        else this.#take(notice.shard)
+      },
+      signal,
+    )
+    this.#lookNow()
+  }
+
+  /** Takes a task into the cluster, from any process. @throws what the engine has thrown last, when `signal` aborts */
+  async submit(task: ClusterTask, signal?: AbortSignal): Promise<'fresh' | 'known' | 'conflict'> {
+    const accepted = await this.#patiently(() => this.#options.store.submit(task), signal)
+    this.#take(task.shard)
+    return accepted
+  }
+
+  /** Resolves with the outcome of a task that was accepted, whoever does it; with nothing where none has that id. */
+  async outcome(id: string, signal?: AbortSignal): Promise<TaskOutcome | undefined> {
+    for (;;) {
+      const told = this.#told(id)
+      try {
+        const outcome = await this.#patiently(() => this.#options.store.outcome(id), signal)
+        if (outcome !== 'accepted') return outcome
+        await told.wait(signal)
+      } finally {
+        told.forget()
+      }
+    }
+  }
+
+  /** Hands over its shards and leaves. Tasks under way go on at the next owner. */
+  close(): Promise<void> {
+    this.#closed ??= this.#close()
+    return this.#closed
+  }
+
+  async #close(): Promise<void> {
+    this.#closing.abort(new Error('the process leaves the cluster'))
+    this.#look?.cancel()
+    await this.#looking
+    await Promise.all(this.shards.map((shard) => this.#release(shard)))
+    await this.#options.store.leave()
+  }
+
+  /** Tries again what the engine could not do, until it can, or the signal or the process ends the wait. */
+  async #patiently<T>(act: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+    for (;;) {
+      try {
+        return await act()
+      } catch (error) {
+        if (error instanceof DramatisError || signal?.aborted || this.#closing.signal.aborted) throw error
+        await this.#options.clock.sleep(PAUSE_MS, signal ?? this.#closing.signal)
+      }
+    }
+  }
+
+  #lookNow(): void {
+    this.#looking = this.#sweep()
+      .catch((error) => this.#warn('the engine of the cluster cannot be asked', error))
+      .finally(() => {
+        this.#looking = undefined
+        if (this.#closing.signal.aborted) return
+        this.#look = this.#options.clock.timer(LOOK_MS, () => this.#lookNow(), 'background')
+      })
+    for (const shard of this.#held.keys()) this.#take(shard)
+    this.#looks += 1
+    if (this.#looks % LOOKS_AN_ASK === 0) for (const id of this.#waiting.keys()) this.#wake(id)
+  }
+
+  /** Takes what is free, up to a fair share, or gives up what is beyond it. */
+  async #sweep(): Promise<void> {
+    const { members, free } = await this.#options.store.view()
+    const share = Math.ceil(this.#options.shards / Math.max(1, members.length))
+    const room = share - this.#held.size - this.#opening.size
+    if (room > 0) {
+      const wanted = free.filter((shard) => !this.#held.has(shard) && !this.#opening.has(shard))
+      await Promise.all(
+        this.#shuffled(wanted)
+          .slice(0, room)
+          .map((shard) => this.#open(shard)),
+      )
+    } else if (free.length === 0) {
+      await Promise.all(this.shards.slice(share).map((shard) => this.#release(shard)))
+    }
+  }
+
+  /** Processes that look at once begin with different shards. */
+  #shuffled(shards: readonly number[]): number[] {
+    const { clock } = this.#options
+    const keyed = shards.map((shard) => ({ shard, key: clock.random() }))
+    return keyed.sort((one, other) => one.key - other.key).map(({ shard }) => shard)
+  }
+
+  async #open(number: number): Promise<void> {
+    if (this.#closing.signal.aborted) return
+    this.#opening.add(number)
+    let held: Held | undefined
+    const log = this.#options.store.log(number, (error) => {
+      this.#warn(`shard ${number} is lost`, error)
+      if (held && this.#held.get(number) === held) this.#held.delete(number)
+      shard.close().catch((failure) => this.#warn(`shard ${number} does not close`, failure))
+    })
+    const shard = this.#options.hold(log)
+    try {
+      await shard.start()
+      held = { shard, log, taking: undefined, again: false }
+      if (log.state !== 'open') return
+      this.#held.set(number, held)
+      this.#take(number)
+    } catch (error) {
+      if (!(error instanceof DramatisError) || error.code !== 'LOG_HELD')
+        this.#warn(`shard ${number} cannot be opened`, error)
+      await shard.close().catch(() => {})
+    } finally {
+      this.#opening.delete(number)
+    }
+  }
+
+  async #release(number: number): Promise<void> {
+    const held = this.#held.get(number)
+    if (!held) return
+    this.#held.delete(number)
+    await held.shard.close().catch((error) => this.#warn(`shard ${number} does not close`, error))
+  }
+
+  /** Takes the tasks of a shard that this process holds. */
+  #take(number: number): void {
+    const held = this.#held.get(number)
+    if (!held) return
+    held.again = true
+    held.taking ??= this.#takeAll(number, held)
+      .catch((error) => this.#warn(`the tasks of shard ${number} cannot be taken`, error))
+      .finally(() => {
+        held.taking = undefined
+      })
+  }
+
+  async #takeAll(number: number, held: Held): Promise<void> {
+    while (held.again && this.#held.get(number) === held) {
+      held.again = false
+      const tasks = await this.#options.store.take(held.log)
+      for (const task of tasks) this.#settle(number, held, task)
+      held.again ||= tasks.length > 0
+    }
+  }
+
+  /** An outcome is said only by who holds the shard: another owner has it, or will have it, from the log. */
+  #settle(number: number, held: Held, task: TakenTask): void {
+    const settled = async () => {
+      const outcome = await held.shard.settle(task)
+      if (!outcome || this.#held.get(number) !== held) return
+      await this.#patiently(() => this.#options.store.settle(task.id, outcome))
+      this.#wake(task.id)
+    }
+    settled().catch((error) => {
+      if (!this.#closing.signal.aborted) this.#warn(`the outcome of ${task.id} cannot be kept`, error)
+    })
+  }
+
+  /** One wait for a notice: an outcome is there, or it is time to look. */
+  #told(id: string): { wait(signal?: AbortSignal): Promise<void>; forget(): void } {
+    const { promise, resolve } = withResolvers()
+    const all = this.#waiting.get(id) ?? new Set()
+    this.#waiting.set(id, all.add(resolve))
+    return {
+      wait: (signal) => unlessAborted(signal ?? this.#closing.signal, promise),
+      forget: () => {
+        all.delete(resolve)
+        if (all.size === 0) this.#waiting.delete(id)
+      },
+    }
+  }
+
+  #wake(id: string): void {
+    for (const wake of this.#waiting.get(id) ?? []) wake()
+  }
+
+  #warn(what: string, error: unknown): void {
+    this.#options.logger.warn({ member: this.id }, `${what}: ${describe(error)}`)
+  }
+}
+
+function withResolvers(): { promise: Promise<void>; resolve: () => void } {
+  let resolve!: () => void
+  const promise = new Promise<void>((done) => {
+    resolve = done
+  })
+  return { promise, resolve }
+}
