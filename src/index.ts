@@ -24,7 +24,15 @@
  */
 
 // Teams, agents, tools and protocols: what a program defines and starts.
+export type {
+  ClusterOptions,
+  ClusterResult,
+  ClusterRun,
+  ClusterRunOptions,
+  ClusterTeam,
+} from './runtime/cluster/cluster-team.ts'
 export {
+  type ClusterTeamOptions,
   createTeam,
   defineTeam,
   loadTeam,

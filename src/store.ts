@@ -4,6 +4,7 @@ export type {
   ClusterNotice,
   ClusterStore,
   ClusterTask,
+  ClusterTimes,
   ClusterView,
   NewMember,
   ShardLog,

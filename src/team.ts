@@ -2,13 +2,16 @@
 import type { AgentRole } from './actors/definition/role.ts'
 import type { Tool } from './actors/definition/tool.ts'
 import { type OrchestrationConfig, preparedFor, protocolFrom, routesBySkills } from './protocols/index.ts'
-import type { SyncPoint, TeamOptions } from './runtime/settings/options.ts'
+import type { ClusterStore } from './runtime/cluster/cluster-store.ts'
+import { type ClusterOptions, ClusterTeam, type InCluster } from './runtime/cluster/cluster-team.ts'
+import type { StateManagement, SyncPoint, TeamOptions } from './runtime/settings/options.ts'
 import { settingsFrom } from './runtime/settings/settings.ts'
 import type { AgentInstance } from './runtime/team/agent-instance.ts'
 import type { TeamKit } from './runtime/team/provision.ts'
 import { TeamRuntime } from './runtime/team/team.ts'
 import { callingFile } from './shared/calling-file.ts'
 import { reading } from './shared/checks.ts'
+import { ConfigurationError, DramatisError, describe } from './shared/errors.ts'
 
 /** Options of a team. Each is checked, and a wrong one is refused with its path. Durations in ms. */
 export interface MultiAgentPatternOptions<Name extends string = string>
@@ -20,6 +23,11 @@ export interface MultiAgentPatternOptions<Name extends string = string>
   /** Places where agents wait for each other. Default: none. */
   syncPoints?: readonly SyncPoint<NoInfer<Name>>[]
 }
+
+/** Options of a team over several processes. */
+export interface ClusterTeamOptions<Name extends string = string>
+  extends Omit<MultiAgentPatternOptions<Name>, 'stateManagement'>,
+    InCluster {}
 
 /**
  * A running team: agents on threads of their own, a supervisor, one log.
@@ -74,9 +82,34 @@ export type Team<Name extends string = string> = MultiAgentPattern<Name>
  * })
  */
 export function createTeam<const Name extends string>(
-  options: MultiAgentPatternOptions<Name>,
-): MultiAgentPattern<Name> {
-  return new MultiAgentPattern(options)
+  options: ClusterTeamOptions<Name>,
+): ClusterTeam<MultiAgentPattern<Name>>
+export function createTeam<const Name extends string>(options: MultiAgentPatternOptions<Name>): MultiAgentPattern<Name>
+export function createTeam<const Name extends string>(
+  options: MultiAgentPatternOptions<Name> | ClusterTeamOptions<Name>,
+): MultiAgentPattern<Name> | ClusterTeam<MultiAgentPattern<Name>> {
+  if (!isInCluster(options)) return new MultiAgentPattern(options)
+  const { cluster: _, stateManagement: __, ...rest } = options
+  const team = (state?: StateManagement) => new MultiAgentPattern({ ...rest, ...(state && { stateManagement: state }) })
+  return new ClusterTeam(options, { team, engine: postgresAt })
+}
+
+function isInCluster<Name extends string>(
+  options: MultiAgentPatternOptions<Name> | ClusterTeamOptions<Name>,
+): options is ClusterTeamOptions<Name> {
+  return reading('options', () => Reflect.get(Object(options), 'cluster')) !== undefined
+}
+
+/** Late: only a cluster on PostgreSQL needs it, and the package `pg`. */
+async function postgresAt(options: ClusterOptions & { url: string }): Promise<ClusterStore> {
+  try {
+    const { PostgresStore } = await import('./postgres/index.ts')
+    return new PostgresStore(options)
+  } catch (error) {
+    if (error instanceof DramatisError) throw error
+    const text = `cluster.url needs the package pg: npm install pg (${describe(error)}).`
+    throw new ConfigurationError(text, { path: 'cluster.url' }, error)
+  }
 }
 
 /**

@@ -29,7 +29,7 @@ const rooms: ReadonlyMap<string, number> = new Map(
     'runtime/durability': 15,
     'runtime/views': 12,
     'runtime/team': 9,
-    'runtime/cluster': 4,
+    'runtime/cluster': 5,
     'runtime/testing': 15,
     'ai-sdk': 4,
     postgres: 5,

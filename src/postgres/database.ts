@@ -5,7 +5,7 @@
 import { createHash, randomInt } from 'node:crypto'
 import { hostname } from 'node:os'
 import pg from 'pg'
-import type { NewMember } from '../runtime/cluster/cluster-store.ts'
+import type { ClusterTimes, NewMember } from '../runtime/cluster/cluster-store.ts'
 import { systemClock } from '../shared/clock.ts'
 import {
   ClusterShardsError,
@@ -25,18 +25,6 @@ export interface DatabaseOptions {
   readonly replicated: boolean
   readonly times: ClusterTimes
   warn(text: string): void
-}
-
-/** Times in ms. */
-export interface ClusterTimes {
-  /** Between two signs of life. */
-  readonly beatMs: number
-  /** A process that has been silent for so long and whose connection has fallen is dead. */
-  readonly suspectMs: number
-  /** A process that has been silent for so long is dead. */
-  readonly ttlMs: number
-  /** Time after a failover in which no shard is taken from its owner, which may have to mend its log. */
-  readonly graceMs: number
 }
 
 /** What is known of a connection. */

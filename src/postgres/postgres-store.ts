@@ -5,6 +5,7 @@ import type {
   ClusterNotice,
   ClusterStore,
   ClusterTask,
+  ClusterTimes,
   ClusterView,
   NewMember,
   ShardLog,
@@ -13,7 +14,7 @@ import type {
 } from '../runtime/cluster/cluster-store.ts'
 import { systemClock } from '../shared/clock.ts'
 import { type DramatisError, describe } from '../shared/errors.ts'
-import { type ClusterTimes, channelOf, Database } from './database.ts'
+import { channelOf, Database } from './database.ts'
 import { LIVES, PostgresLog } from './shard-log.ts'
 
 export interface PostgresStoreOptions {

@@ -1,6 +1,6 @@
 /** Three processes of a cluster, killed, frozen, ended, with a database that restarts: nothing is lost or done twice. */
 import t from 'tap'
-import { PostgresServer, postgresFolder } from '../postgres/server.ts'
+import { PostgresServer, postgresFolder } from '../../examples/cluster-demo/postgres-server.ts'
 import { processFaults, underNemesis } from './nemesis.ts'
 
 const bin = postgresFolder()
@@ -18,8 +18,7 @@ t.test('what was accepted ends once', { skip: !bin && 'no PostgreSQL is installe
     },
   }
   const report = await underNemesis({
-    store: { url: server.url, name: 'nemesis', times: { beatMs: 300, suspectMs: 1_000, ttlMs: 3_000, graceMs: 300 } },
-    shards: 8,
+    cluster: { url: server.url, name: 'nemesis', shards: 8, times: { beatMs: 300, suspectMs: 1_000, ttlMs: 3_000 } },
     members: 3,
     seconds,
     rate: 4,

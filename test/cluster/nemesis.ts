@@ -3,105 +3,12 @@
  * restarts by a seed. What it has done is judged from histories alone: what clients were told, and what happened
  * outside of the teams. It knows no engine.
  */
-import { type ChildProcess, fork } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
-
-export interface MemberSettings {
-  /** Options of the store, as JSON. */
-  readonly store: { readonly url: string; readonly name: string; readonly times: object }
-  readonly shards: number
-  /** File to which agents append what they do. */
-  readonly effects: string
-}
-
-export interface Asked {
-  readonly number: number
-  readonly id: string
-  readonly ask: 'submit' | 'outcome' | 'shards'
-}
-
-interface Told {
-  readonly number?: number
-  readonly ready?: boolean
-  readonly value?: unknown
-  readonly error?: string
-}
-
-interface Ended {
-  readonly status: 'finished' | 'failed'
-  readonly result: { finalOutput: string | null; error: { code: string } | null }
-}
-
-const PROGRAM = fileURLToPath(new URL('./member.js', import.meta.url))
-
-/** A process that can be killed, frozen, ended and begun again. */
-export class MemberProcess {
-  readonly #settings: MemberSettings
-  #child: ChildProcess | undefined
-  #number = 0
-  readonly #waiting = new Map<number, { resolve(value: unknown): void; reject(error: Error): void }>()
-
-  constructor(settings: MemberSettings) {
-    this.#settings = settings
-  }
-
-  /** Resolves when it has joined. */
-  async run(): Promise<void> {
-    const child = fork(PROGRAM, [JSON.stringify(this.#settings)], { stdio: ['ignore', 'inherit', 'pipe', 'ipc'] })
-    child.stderr?.on('data', (bytes) => {
-      if (process.env.DRAMATIS_CLUSTER_LOG) process.stderr.write(bytes)
-    })
-    this.#child = child
-    child.once('exit', () => {
-      for (const { reject } of this.#waiting.values()) reject(new Error('the process has ended'))
-      this.#waiting.clear()
-    })
-    await new Promise<void>((resolve, reject) => {
-      child.once('exit', () => reject(new Error('the process has ended before it joined')))
-      child.on('message', ({ number, ready, value, error }: Told) => {
-        if (ready) return resolve()
-        const waiting = this.#waiting.get(number!)
-        this.#waiting.delete(number!)
-        if (error === undefined) waiting?.resolve(value)
-        else waiting?.reject(new Error(error))
-      })
-    })
-  }
-
-  async ask(ask: Asked['ask'], id = '', ms = 5_000): Promise<unknown> {
-    const number = ++this.#number
-    const timeout = new AbortController()
-    const answer = new Promise((resolve, reject) => {
-      this.#waiting.set(number, { resolve, reject })
-      if (!this.#child?.connected || !this.#child.send({ number, id, ask } satisfies Asked))
-        reject(new Error('it is not there'))
-    })
-    try {
-      return await Promise.race([
-        answer,
-        sleep(ms, undefined, { signal: timeout.signal, ref: false }).then(() => {
-          throw new Error(`no answer in ${ms} ms`)
-        }),
-      ])
-    } finally {
-      timeout.abort()
-      this.#waiting.delete(number)
-    }
-  }
-
-  /** Sends a signal; resolves with SIGKILL and SIGTERM when it has ended. */
-  async signal(signal: 'SIGKILL' | 'SIGTERM' | 'SIGSTOP' | 'SIGCONT'): Promise<void> {
-    const child = this.#child
-    if (!child || child.exitCode !== null || child.signalCode !== null) return
-    const ended = new Promise((resolve) => child.once('exit', resolve))
-    child.kill(signal)
-    if (signal === 'SIGKILL' || signal === 'SIGTERM') await ended
-  }
-}
+import type { MemberSettings } from '../../examples/cluster-demo/member.ts'
+import { type Ended, MemberProcess } from '../../examples/cluster-demo/member-process.ts'
 
 /** Numbers from 0 to 1 that a seed repeats. */
 export function randomOf(seed: number): () => number {
@@ -162,8 +69,7 @@ export interface Report {
 }
 
 export interface NemesisOptions {
-  readonly store: MemberSettings['store']
-  readonly shards: number
+  readonly cluster: MemberSettings['cluster']
   readonly members: number
   readonly seconds: number
   /** Runs a second. */
@@ -175,11 +81,11 @@ export interface NemesisOptions {
 }
 
 export async function underNemesis(options: NemesisOptions): Promise<Report> {
-  const { store, shards, seconds, rate, faults, patienceMs } = options
+  const { cluster, seconds, rate, faults, patienceMs } = options
   const folder = mkdtempSync(join(tmpdir(), 'dramatis-nemesis-'))
   const effects = join(folder, 'effects')
   const random = randomOf(options.seed)
-  const members = Array.from({ length: options.members }, () => new MemberProcess({ store, shards, effects }))
+  const members = Array.from({ length: options.members }, () => new MemberProcess({ cluster, effects }))
   const any = () => members[Math.floor(Math.random() * members.length)]!
   const accepted = new Set<string>()
   const ends = new Map<string, Ended>()
@@ -237,16 +143,15 @@ function judged(
 ): Omit<Report, 'faults'> {
   const times = new Map<string, number>()
   for (const line of effects.split('\n').filter(Boolean)) times.set(line, (times.get(line) ?? 0) + 1)
-  const finished = [...ends].filter(([, { status }]) => status === 'finished')
+  const finished = [...ends].filter(([, { success }]) => success)
   const told: Record<string, number> = {}
-  for (const { status, result } of ends.values())
-    if (status === 'failed') told[result.error?.code ?? 'none'] = (told[result.error?.code ?? 'none'] ?? 0) + 1
+  for (const { code } of ends.values()) if (code) told[code] = (told[code] ?? 0) + 1
   return {
     accepted: accepted.size,
     finished: finished.length,
     told,
     lost: [...accepted].filter((id) => !ends.has(id)),
-    wrong: finished.filter(([id, { result }]) => result.finalOutput !== `order ${id}: h1,h2,h3`).map(([id]) => id),
+    wrong: finished.filter(([id, { finalOutput }]) => finalOutput !== `order ${id}: h1,h2,h3`).map(([id]) => id),
     doubled: [...times].filter(([, count]) => count > 1).map(([line]) => line),
     missing: finished
       .flatMap(([id]) => [`booked order ${id}`, `thanked order ${id}`])

@@ -1,8 +1,8 @@
 /** What every engine of a cluster does, on PostgreSQL. */
 import t from 'tap'
+import { PostgresServer, postgresFolder } from '../../examples/cluster-demo/postgres-server.ts'
 import { PostgresStore } from '../../src/postgres/index.ts'
 import { clusterStoreContract } from '../../src/runtime/cluster/contract.ts'
-import { PostgresServer, postgresFolder } from './server.ts'
 
 const bin = postgresFolder()
 

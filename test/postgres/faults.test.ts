@@ -5,10 +5,11 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import { PostgresServer, postgresFolder } from '../../examples/cluster-demo/postgres-server.ts'
 import { PostgresStore } from '../../src/postgres/index.ts'
 import { appendAll, blockOf, entries, textOf } from '../../src/runtime/store/contract.ts'
 import { CuttingProxy } from './cutting-proxy.ts'
-import { PostgresServer, poolerFile, poolerIn, postgresFolder } from './server.ts'
+import { poolerFile, poolerIn } from './pooler.ts'
 
 const bin = postgresFolder()
 const times = { beatMs: 100, suspectMs: 300, ttlMs: 600, graceMs: 100 }

@@ -44,6 +44,18 @@ export interface ClusterStore {
   leave(): Promise<void>
 }
 
+/** Times by which processes judge each other, in ms. */
+export interface ClusterTimes {
+  /** Between two signs of life. Default: 2,000. */
+  readonly beatMs: number
+  /** A process that has been silent for so long, and whose connection has fallen, is dead. Default: 3,000. */
+  readonly suspectMs: number
+  /** A process that has been silent for so long is dead. Default: 10,000. */
+  readonly ttlMs: number
+  /** Time after a failover of the engine in which no shard is taken from its owner, which may have to mend its log. Default: 3,000. */
+  readonly graceMs: number
+}
+
 /** A process as it joins. */
 export interface NewMember {
   /** A UUID that the process draws. */

@@ -1,22 +1,12 @@
-/** A PostgreSQL server of a test's own, in a temporary folder, from where it is installed on this machine. */
+/** A PostgreSQL server of a program's own, in a temporary folder, from where it is installed on this machine. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import {
-  chmodSync,
-  chownSync,
-  existsSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs'
+import { chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import type { Test } from 'tap'
 
 const INSTALLED = '/usr/lib/postgresql'
 
@@ -99,34 +89,8 @@ export class PostgresServer {
   }
 }
 
-/** The program PgBouncer, or nothing. */
-export function poolerFile(): string | undefined {
-  const folders = ['/usr/sbin', ...(process.env.PATH ?? '').split(delimiter)]
-  return folders.map((folder) => join(folder, 'pgbouncer')).find((file) => existsSync(file))
-}
-
-/** Runs PgBouncer before a server, until the test has ended. Returns its URL. */
-export async function poolerIn(t: Test, mode: string, server: PostgresServer): Promise<string> {
-  const [port, file] = [await freePort(), join(server.folder, `${mode}.ini`)]
-  const settings = [
-    '[databases]',
-    `postgres = host=127.0.0.1 port=${server.port} user=dramatis`,
-    '[pgbouncer]',
-    'auth_type = any',
-  ]
-  const own = [`pool_mode = ${mode}`, 'listen_addr = 127.0.0.1', `listen_port = ${port}`, 'unix_socket_dir =']
-  const passed = ['ignore_startup_parameters = extra_float_digits']
-  writeFileSync(file, [...settings, ...own, ...passed].join('\n'))
-  chmodSync(file, 0o644)
-  const user = process.getuid?.() === 0 ? otherUser() : undefined
-  const pooler = spawn(poolerFile()!, [file], { ...user, stdio: 'ignore' })
-  t.teardown(() => pooler.kill('SIGKILL'))
-  const url = `postgres://dramatis@127.0.0.1:${port}/postgres`
-  await reached(url, pooler)
-  return url
-}
-
-async function reached(url: string, program: ChildProcess): Promise<void> {
+/** Resolves when a program takes connections at that address. */
+export async function reached(url: string, program: ChildProcess): Promise<void> {
   for (let tries = 1_000; ; ) {
     const client = new pg.Client(url)
     try {
@@ -141,7 +105,7 @@ async function reached(url: string, program: ChildProcess): Promise<void> {
   }
 }
 
-function otherUser(): { uid: number; gid: number } {
+export function otherUser(): { uid: number; gid: number } {
   const users = readFileSync('/etc/passwd', 'utf8')
     .split('\n')
     .map((line) => line.split(':'))
@@ -149,7 +113,7 @@ function otherUser(): { uid: number; gid: number } {
   return { uid: Number(found?.[2]), gid: Number(found?.[3]) }
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as { port: number }

@@ -1,0 +1,81 @@
+/** Options of a team over several processes: what is wrong is said at once, what needs one process is refused. */
+import t from 'tap'
+import { type ClusterOptions, createTeam } from '../../src/index.ts'
+
+const agents = [{ name: 'ann', module: new URL('../../examples/cluster-demo/helper.js', import.meta.url) }]
+const orchestration = { strategy: 'sequential' } as const
+const url = 'postgres://127.0.0.1:1/none'
+
+const refusals: Record<string, { cluster?: unknown; rest?: object; path: string; message: RegExp }> = {
+  'no address and no engine': {
+    cluster: {},
+    path: 'cluster',
+    message: /neither url nor store; accepted: one of the two/,
+  },
+  'both of them': { cluster: { url, store: storeWith() }, path: 'cluster', message: /url and store/ },
+  'no address of PostgreSQL': { cluster: { url: 4 }, path: 'cluster.url', message: /accepted: a string/ },
+  'half an engine': {
+    cluster: { store: { join() {} } },
+    path: 'cluster.store',
+    message: /without leave, |without view/,
+  },
+  'no shards': { cluster: { url, shards: 0 }, path: 'cluster.shards', message: /an integer from 1/ },
+  'a misspelt option': { cluster: { url, shard: 4 }, path: 'cluster.shard', message: /did you mean "shards"/ },
+  'another promise': { cluster: { url, durability: 'commit' }, path: 'cluster.durability', message: /"replicated"/ },
+  'a time that is none': {
+    cluster: { url, times: { ttlMs: -1 } },
+    path: 'cluster.times.ttlMs',
+    message: /milliseconds/,
+  },
+  'a place of the log': { rest: { stateManagement: { path: 'log' } }, path: 'stateManagement.path', message: /engine/ },
+  'a budget over all shards': {
+    rest: { budget: { perTeam: { tokens: 100, windowMs: 1_000 } } },
+    path: 'budget.perTeam',
+    message: /set cluster.shards to 1/,
+  },
+  'one board for many shards': {
+    rest: { enableBlackboard: { scope: 'team' } },
+    path: 'enableBlackboard.scope',
+    message: /one owner and hot standbys/,
+  },
+  'an option of the team': { rest: { maxConcurrentRuns: 0 }, path: 'maxConcurrentRuns', message: /integer from 1/ },
+}
+
+for (const [name, { cluster = { url }, rest, path, message }] of Object.entries(refusals))
+  t.test(`refused: ${name}`, async (t) => {
+    t.throws(() => createTeam({ agents, orchestration, cluster: cluster as ClusterOptions, ...rest }), {
+      code: 'CONFIGURATION',
+      details: { path },
+      message,
+    })
+  })
+
+t.test('one shard may have what needs one process', async (t) => {
+  const cluster = { url, shards: 1 }
+  t.ok(createTeam({ agents, orchestration, cluster, enableBlackboard: { scope: 'team' } }))
+  t.ok(createTeam({ agents, orchestration, cluster, budget: { perTeam: { tokens: 100, windowMs: 1_000 } } }))
+})
+
+t.test('a run is refused before it goes anywhere', async (t) => {
+  const team = createTeam({ agents, orchestration, cluster: { url } })
+  const refused = (options: object, path: string) =>
+    t.rejects(team.launch('go', options), { code: 'CONFIGURATION', details: { path } })
+  await refused({ key: '' }, 'key')
+  await refused({ output: {} }, 'output')
+  await refused({ runId: 4 }, 'runId')
+  await refused({ timeoutMs: 0 }, 'timeoutMs')
+  await t.rejects(team.launch(4 as never), { code: 'CONFIGURATION', details: { path: 'query' } })
+  await team.close()
+})
+
+t.test('a database that is not there is told at the start', async (t) => {
+  const team = createTeam({ agents, orchestration, cluster: { url } })
+  await t.rejects(team.start(), { code: 'CLUSTER_UNREACHABLE', message: /127\.0\.0\.1:1\/none.*ECONNREFUSED/ })
+  await team.close()
+})
+
+/** An engine that does nothing. */
+function storeWith() {
+  const names = ['join', 'view', 'log', 'submit', 'take', 'settle', 'outcome', 'tell', 'leave']
+  return Object.fromEntries(names.map((name) => [name, async () => undefined]))
+}

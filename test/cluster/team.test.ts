@@ -1,0 +1,88 @@
+/** A team over several processes, by its public entry, in one process that is several members. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { PostgresServer, postgresFolder } from '../../examples/cluster-demo/postgres-server.ts'
+import { createTeam } from '../../src/index.ts'
+
+const bin = postgresFolder()
+const PATIENT = new URL('../fixtures/cluster/patient.js', import.meta.url)
+const example = (name: string) => new URL(`../../examples/cluster-demo/${name}.js`, import.meta.url)
+
+t.test('a cluster', { skip: !bin && 'no PostgreSQL is installed here' }, async (t) => {
+  const server = await PostgresServer.start(bin!)
+  t.teardown(() => server.remove())
+  const folder = mkdtempSync(join(tmpdir(), 'dramatis-cluster-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+
+  const memberOf = (t: Test, name: string, rest: object = {}) => {
+    const team = createTeam({
+      agents: [
+        { name: 'clerk', module: example('clerk'), data: { effects: join(folder, name) } },
+        { name: 'helper', module: example('helper') },
+      ],
+      orchestration: { strategy: 'sequential', agentOrder: ['clerk'] },
+      cluster: { url: server.url, name, shards: 4, times: { beatMs: 200, suspectMs: 1_000 } },
+      threads: { warmSpares: 0 },
+      logger: { debug() {}, info() {}, warn() {}, error() {} },
+      ...rest,
+    })
+    t.teardown(() => team.close())
+    return team
+  }
+
+  await t.test('any process takes a run, and every one has its result', async (t) => {
+    const [one, two] = [memberOf(t, 'any'), memberOf(t, 'any')]
+    await Promise.all([one.start(), two.start()])
+    const run = await one.launch('order 1', { runId: 'a', threadId: 'ann' })
+    const same = await two.launch('order 1', { runId: 'a', threadId: 'ann' })
+    t.equal(run.shard, same.shard)
+    const results = await Promise.all([run.result(), same.result()])
+    for (const result of results)
+      t.match(result, { runId: 'a', success: true, finalOutput: 'order 1: h1,h2,h3', error: null, rehearsed: false })
+    t.same((await two.execute('order 1', { runId: 'a', threadId: 'ann' })).finalOutput, 'order 1: h1,h2,h3')
+    await t.rejects(two.launch('order 2', { runId: 'a', threadId: 'ann' }), {
+      code: 'CONFIGURATION',
+      details: { path: 'runId' },
+    })
+    const { shard } = await two.launch('order 3', { threadId: 'ann' })
+    t.equal(shard, run.shard)
+  })
+
+  await t.test('a run that fails says why, wherever it is asked', async (t) => {
+    const [one, two] = [memberOf(t, 'failing'), memberOf(t, 'failing')]
+    await Promise.all([one.start(), two.start()])
+    const run = await one.launch('order 1', { runId: 'late', timeoutMs: 1 })
+    const [mine, others] = await Promise.all([run.result(), two.execute('order 1', { runId: 'late', timeoutMs: 1 })])
+    for (const result of [mine, others]) {
+      t.match(result, { success: false, finalOutput: null })
+      t.equal(result.error?.name, 'RunTimeoutError')
+    }
+  })
+
+  await t.test('who closes gives its shards over, and what was under way goes on', async (t) => {
+    const patient = { agents: [{ name: 'ann', module: PATIENT }], orchestration: { strategy: 'sequential' } }
+    const one = memberOf(t, 'closing', patient)
+    await one.start()
+    while (one.held.size < 4) await one.execute('order 0')
+    const two = memberOf(t, 'closing', patient)
+    await two.start()
+    const runs = await Promise.all(Array.from({ length: 8 }, (_, i) => two.launch(`order ${i}`)))
+    await one.close()
+    const results = await Promise.all(runs.map((run) => run.result()))
+    t.same(
+      results.map(({ finalOutput, error }) => finalOutput ?? error),
+      runs.map((_, i) => `order ${i}, done`),
+    )
+    t.equal(one.held.size, 0)
+    t.equal(two.held.size, 4)
+  })
+
+  await t.test('who waits for a result can stop, and the run goes on', async (t) => {
+    const team = memberOf(t, 'waiting')
+    const run = await team.launch('order 1', { runId: 'long' })
+    await t.rejects(run.result(AbortSignal.abort(new Error('enough'))), { message: 'enough' })
+    t.equal((await run.result()).success, true)
+  })
+})
