@@ -199,7 +199,7 @@ export {
   LogLostError,
   LogVersionError,
   ClusterUnreachableError,
-  ClusterShardsError,
+  ClusterShardsDifferError,
   ClusterVersionError,
   PastLostError,
   TeamOverloadedError,

@@ -51,7 +51,7 @@ export const {
   LogLostError,
   LogVersionError,
   ClusterUnreachableError,
-  ClusterShardsError,
+  ClusterShardsDifferError,
   ClusterVersionError,
   PastLostError,
   TeamOverloadedError,

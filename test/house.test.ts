@@ -16,7 +16,7 @@ const rooms: ReadonlyMap<string, number> = new Map(
     tools: 26,
     mcp: 7,
     'runtime/logging': 4,
-    'runtime/store': 9,
+    'runtime/store': 10,
     'runtime/providers': 13,
     'runtime/settings': 8,
     'runtime/log': 7,
@@ -64,7 +64,7 @@ const limits: readonly { of: RegExp; only?: RegExp; never?: RegExp }[] = [
 ]
 /** Started by their URL: nothing may run them by importing them. */
 const entries = ['src/actors/thread/thread-entry.ts', 'src/actors/turn/tool-entry.ts']
-const MOST_LINES = 109_484
+const MOST_LINES = 111_700
 const LONGEST_FILE = 815
 const forbiddenFolders = ['utils', 'util', 'common', 'types', 'helpers']
 

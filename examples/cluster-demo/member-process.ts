@@ -38,6 +38,7 @@ export class MemberProcess {
       if (process.env.DRAMATIS_CLUSTER_LOG) process.stderr.write(bytes)
     })
     this.#child = child
+    child.on('error', () => {}) // it may end while it is told something
     child.once('exit', () => {
       for (const { reject } of this.#waiting.values()) reject(new Error('the process has ended'))
       this.#waiting.clear()

@@ -8,7 +8,7 @@ import pg from 'pg'
 import type { ClusterTimes, NewMember } from '../runtime/cluster/cluster-store.ts'
 import { systemClock } from '../shared/clock.ts'
 import {
-  ClusterShardsError,
+  ClusterShardsDifferError,
   ClusterUnreachableError,
   ConfigurationError,
   DramatisError,
@@ -27,7 +27,7 @@ export interface DatabaseOptions {
   warn(text: string): void
 }
 
-/** What is known of a connection. */
+/** A connection, as far as it is known. */
 interface Connection {
   timeline: number
   /** The server has said that it answers without the standby. */
@@ -106,7 +106,7 @@ export class Database {
     return this.options.cluster
   }
 
-  /** Of the member; a log has it as its owner. */
+  /** Id of the member: a log has it as its owner. */
   get id(): string {
     if (!this.#self) throw new ConfigurationError('the process has not joined its cluster yet: call `join` first.', {})
     return this.#self.id
@@ -251,7 +251,7 @@ export class Database {
     const there = rows[0]?.shards ?? shards
     if (there !== shards) {
       const said = `the cluster '${this.cluster}' has ${there} shards and this process says ${shards}: their number stays as it was at the first start. Set cluster.shards to ${there}.`
-      throw new ClusterShardsError(said, { path: 'cluster.shards', got: shards, accepted: there })
+      throw new ClusterShardsDifferError(said, { path: 'cluster.shards', got: shards, accepted: there })
     }
     const rows_ =
       'insert into dramatis.shard (cluster, shard) select $1, generate_series(0, $2 - 1) on conflict do nothing'

@@ -44,7 +44,7 @@ const SUBMIT = `with fresh as (
     returning id, pg_notify($6, 'shard ' || shard))
   select (select count(*)::int from fresh) as fresh, (select hash from dramatis.task where cluster = $1 and id = $2) as hash`
 
-/** What was given before is marked first: if this answer is lost, the same is given again. */
+/** Marks first what was given before: if this answer is lost, the same is given again. */
 const TAKE = `with given as (
     update dramatis.task set given = $3 where cluster = $1 and shard = $2 and id = any($4)
       and exists (select from dramatis.shard s where s.cluster = $1 and s.shard = $2 and s.claim = $3))

@@ -139,11 +139,11 @@ export class PostgresLog implements ShardLog {
     const until = this.#end
     const first =
       'select max(position)::float8 as at from dramatis.chunk where cluster = $1 and shard = $2 and position <= $3'
-    const begin = await this.#query<{ at: number | null }>(first, [...this.#key, from])
+    const begin = await this.#insist<{ at: number | null }>(first, [...this.#key, from])
     let next = begin.rows[0]?.at ?? from
     while (next < until) {
       signal?.throwIfAborted()
-      const { rows } = await this.#query<{ position: number; bytes: Buffer }>(CHUNKS, [...this.#key, next])
+      const { rows } = await this.#insist<{ position: number; bytes: Buffer }>(CHUNKS, [...this.#key, next])
       if (rows.length === 0) return
       for (const { position, bytes } of rows) {
         if (position !== next && position > this.#first) throw this.#damaged(next)
@@ -161,7 +161,7 @@ export class PostgresLog implements ShardLog {
   }
 
   async dropBefore(position: Position): Promise<void> {
-    const { rows } = await this.#query<{ first: number }>(DROP, [...this.#key, position, this.claim])
+    const { rows } = await this.#insist<{ first: number }>(DROP, [...this.#key, position, this.claim])
     this.#first = rows[0]?.first ?? this.#first
   }
 
@@ -184,6 +184,11 @@ export class PostgresLog implements ShardLog {
 
   #query<Row extends object = object>(text: string, values: readonly unknown[]) {
     return this.#database.query<Row & Record<string, unknown>>(text, values)
+  }
+
+  /** Asks for what may be asked again. */
+  #insist<Row extends object = object>(text: string, values: readonly unknown[]) {
+    return this.#patiently(() => this.#query<Row>(text, values))
   }
 
   #begin(): void {

@@ -365,10 +365,10 @@ export class LogVersionError extends coded('LOG_VERSION') {}
 /** The engine of a cluster cannot be reached. */
 export class ClusterUnreachableError extends coded('CLUSTER_UNREACHABLE') {}
 /** The cluster was begun with another number of shards than this process says. */
-export class ClusterShardsError extends coded('CLUSTER_SHARDS_DIFFER') {}
+export class ClusterShardsDifferError extends coded('CLUSTER_SHARDS_DIFFER') {}
 /** A later version of this library made the tables of the cluster. */
 export class ClusterVersionError extends coded('CLUSTER_VERSION') {}
-/** The database of a cluster has lost its last moments in a failover, and this run with them: it may be done in part. */
+/** A failover of a cluster's database has lost its last moments, and this run with them: it may be done in part. */
 export class PastLostError extends coded('PAST_LOST') {}
 /** A guardrail refuses an input, an output or a call of a tool. */
 export class GuardrailError extends coded('GUARDRAIL') {}
@@ -426,7 +426,7 @@ const classes: { readonly [Code in ErrorCode]: Coded<Code> } = {
   LOG_LOST: LogLostError,
   LOG_VERSION: LogVersionError,
   CLUSTER_UNREACHABLE: ClusterUnreachableError,
-  CLUSTER_SHARDS_DIFFER: ClusterShardsError,
+  CLUSTER_SHARDS_DIFFER: ClusterShardsDifferError,
   CLUSTER_VERSION: ClusterVersionError,
   PAST_LOST: PastLostError,
   CONVERSATION_STORE: ConversationStoreError,

@@ -46,7 +46,7 @@ const classes: Record<ErrorCode, string> = {
   LOG_LOST: 'LogLostError',
   LOG_VERSION: 'LogVersionError',
   CLUSTER_UNREACHABLE: 'ClusterUnreachableError',
-  CLUSTER_SHARDS_DIFFER: 'ClusterShardsError',
+  CLUSTER_SHARDS_DIFFER: 'ClusterShardsDifferError',
   CLUSTER_VERSION: 'ClusterVersionError',
   PAST_LOST: 'PastLostError',
   CONVERSATION_STORE: 'ConversationStoreError',

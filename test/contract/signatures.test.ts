@@ -5,7 +5,17 @@ import { fileURLToPath } from 'node:url'
 import t from 'tap'
 
 const root = fileURLToPath(new URL('../../', import.meta.url)) // dist
-const ENTRIES = ['index', 'models', 'protocols', 'telemetry', 'testing', 'opentelemetry', 'tools/index', 'mcp/index']
+const ENTRIES = [
+  'index',
+  'models',
+  'protocols',
+  'telemetry',
+  'testing',
+  'opentelemetry',
+  'tools/index',
+  'mcp/index',
+  'store',
+]
 const COMMENTS_AND_TEXTS = /\/\*[\s\S]*?\*\/|\/\/.*|'[^'\n]*'|`[^`]*`/g
 
 /** Parts of a declaration that nobody needs by their own names. */
@@ -14,6 +24,9 @@ const INNER: Readonly<Record<string, readonly string[]>> = {
   AgentContext: ['ConversationContext', 'StateContext', 'TaskContext'], // its verbs, in three parts
   AgentHandlers: ['Awaitable'],
   ClientEntry: ['EntryFields'],
+  ClusterRunOptions: ['SentOptions'],
+  ClusterTeam: ['ClusterParts', 'Options', 'TeamRuntime'], // how the package makes it
+  ClusterTeamOptions: ['InCluster'],
   Digest: ['Columns'],
   MultiAgentPattern: ['TeamKit', 'TeamRuntime'], // the class that it extends, and what only the test kit gives it
   MultiAgentPatternOptions: ['TeamOptions'], // all of it but the orchestration

@@ -1,5 +1,5 @@
 /**
- * What a cluster needs of its engine: nine methods behind which PostgreSQL and others fit. A call that rejects says
+ * The engine of a cluster: nine methods behind which PostgreSQL and others fit. A call that rejects says
  * nothing about what was written: it may be repeated as it was, and counts once.
  */
 import type { DramatisError } from '../../shared/errors.ts'
@@ -13,7 +13,10 @@ export interface ClusterStore {
    * @throws ConfigurationError, ClusterUnreachableError
    */
   join(self: NewMember, told: (notice: ClusterNotice) => void, signal?: AbortSignal): Promise<void>
-  /** Who seems to live and which shards nobody living seems to hold: a guess, which may cost time and breaks nothing. */
+  /**
+   * Returns the members that seem to live and the shards that nobody living seems to hold: a guess, which may cost time
+   * and breaks nothing.
+   */
   view(): Promise<ClusterView>
   /**
    * A log whose `open` is the claim of its shard: from then on no append of an earlier incarnation is acknowledged, nor
@@ -52,7 +55,10 @@ export interface ClusterTimes {
   readonly suspectMs: number
   /** A process that has been silent for so long is dead. Default: 10,000. */
   readonly ttlMs: number
-  /** Time after a failover of the engine in which no shard is taken from its owner, which may have to mend its log. Default: 3,000. */
+  /**
+   * Time after a failover of the engine in which no shard is taken from its owner, which may have to mend its log.
+   * Default: 3,000.
+   */
   readonly graceMs: number
 }
 
@@ -83,8 +89,8 @@ export interface ShardLog extends LogStore {
   readonly shard: number
   /**
    * Once it is open: bytes that the engine had acknowledged and has lost since, as far as anybody remembers. Its end
-   * may be missing even where that is 0, and what was under way then may have been done in part. Undefined where nothing
-   * can be missing.
+   * may be missing even where that is 0, and what was under way then may have been done in part. Undefined where
+   * nothing can be missing.
    */
   readonly lost: number | undefined
 }
@@ -99,7 +105,7 @@ export interface ClusterTask {
 }
 
 export interface TakenTask extends ClusterTask {
-  /** It was accepted before the log lost its end: it may have been begun, and nobody knows. */
+  /** True if the log lost its end after the acceptance: the task may have been begun, and nobody knows. */
   readonly doubtful: boolean
 }
 

@@ -13,9 +13,12 @@ import type { ClusterStore, ClusterTimes, ShardLog, TaskOutcome } from './cluste
 import type { ClusterProcess, Shard } from './process.ts'
 import type { SentOptions, SentRun, TeamShard as TeamShardClass } from './team-shard.ts'
 
-/** Where the processes of a team meet, and how they divide it. */
+/** Meeting place of the processes of a team, and how they divide it. */
 export interface ClusterOptions {
-  /** Address of a PostgreSQL, 13 and up: `postgres://user:password@host:5432,host:5432/database`. Hosts are tried in turn. */
+  /**
+   * Address of a PostgreSQL, 13 and up: `postgres://user:password@host:5432,host:5432/database`. Its hosts are tried
+   * in turn.
+   */
   url?: string
   /** An engine of your own, in place of `url`. */
   store?: ClusterStore
@@ -44,7 +47,7 @@ const checkCluster = shape<ClusterOptions>({
   version: text,
 })
 
-/** What a team over several processes has in place of a log of its own. */
+/** Options that a team over several processes has in place of a log of its own. */
 export interface InCluster {
   cluster: ClusterOptions
   /** The logs of the shards: their place is the cluster's. */
@@ -212,10 +215,10 @@ function sentOptions(options: ClusterRunOptions): SentOptions {
   return sent
 }
 
-/** What a cluster cannot promise is refused: it would hold for each process alone, and nobody would see that. */
+/** Refuses what a cluster cannot promise: it would hold for each process alone, and nobody would see that. */
 function refuseWhatNeedsOneProcess({ cluster, budget, enableBlackboard, stateManagement }: Options): void {
   const { shards = DEFAULT_SHARDS } = Object(cluster) as ClusterOptions
-  const [place] = ['path', 'store'].filter((key) => key in Object(stateManagement))
+  const [place] = ['path', 'store'].filter((key) => Reflect.has(Object(stateManagement), key))
   if (place)
     throw refusedAs(`stateManagement.${place}`, 'a place of the log', 'none beside cluster', 'The engine has the logs.')
   if (shards > 1 && budget?.perTeam)

@@ -1,4 +1,4 @@
-/** What every engine of a cluster does, as tests for any runner. They know no engine. */
+/** Promises of every engine of a cluster, as tests for any runner. They know no engine. */
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { LogHeldError, LogLostError } from '../../shared/errors.ts'

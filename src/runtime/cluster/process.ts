@@ -1,6 +1,6 @@
 /**
- * One process of a cluster: holds its share of the shards, does their tasks, and waits for the outcomes of its own. All
- * that it guesses about the others costs time at worst: the engine lets only the last claim of a shard write.
+ * A process of a cluster: it holds its share of the shards, does their tasks, and waits for the outcomes of its own.
+ * All that it guesses about the others costs time at worst: the engine lets only the last claim of a shard write.
  */
 import { randomUUID } from 'node:crypto'
 import type { Logger } from '../../actors/definition/tool.ts'
@@ -9,7 +9,7 @@ import { DramatisError, describe } from '../../shared/errors.ts'
 import { unlessAborted } from '../../shared/on-abort.ts'
 import type { ClusterStore, ClusterTask, NewMember, ShardLog, TakenTask, TaskOutcome } from './cluster-store.ts'
 
-/** What holds a shard: a team whose log is the shard's. */
+/** Holder of a shard: a team whose log is the shard's. */
 export interface Shard {
   /** Opens the log, which is the claim, and goes on with what stands in it. */
   start(): Promise<void>
@@ -51,7 +51,7 @@ export class ClusterProcess {
   readonly #held = new Map<number, Held>()
   /** Shards that are being opened. */
   readonly #opening = new Set<number>()
-  /** Who waits for the outcome of a task, by its id. */
+  /** Wakers of those who wait for the outcome of a task, by its id. */
   readonly #waiting = new Map<string, Set<() => void>>()
   readonly #closing = new AbortController()
   #look: Timer | undefined
@@ -68,7 +68,11 @@ export class ClusterProcess {
     return [...this.#held.keys()].sort((one, other) => one - other)
   }
 
-  /** Joins the cluster. Shards come later, as the others give them up. @throws ConfigurationError, ClusterUnreachableError */
+  /**
+   * Joins the cluster. Shards come later, as the others give them up.
+   *
+   * @throws ConfigurationError, ClusterUnreachableError
+   */
   async start(signal?: AbortSignal): Promise<void> {
     const { store, self } = this.#options
     await store.join(
@@ -232,7 +236,7 @@ export class ClusterProcess {
     })
   }
 
-  /** One wait for a notice: an outcome is there, or it is time to look. */
+  /** Begins a wait for a notice: an outcome is there, or it is time to look. */
   #told(id: string): { wait(signal?: AbortSignal): Promise<void>; forget(): void } {
     const { promise, resolve } = withResolvers()
     const all = this.#waiting.get(id) ?? new Set()

@@ -13,7 +13,7 @@ export type SentOptions = Pick<
   'threadId' | 'priority' | 'timeoutMs' | 'metadata' | 'models' | 'budget' | 'messages' | 'stream'
 >
 
-/** What stands in the body of a task, as JSON: processes of several versions read it. */
+/** Body of a task, as JSON: processes of several versions read it. */
 export interface SentRun {
   readonly query: Parameters<TeamRuntime['launch']>[0]
   readonly options: SentOptions

@@ -1,4 +1,4 @@
-/** What every store of a log does, as tests for any runner. */
+/** Promises of every store of a log, as tests for any runner. */
 import assert from 'node:assert/strict'
 import { LogHeldError, LogLostError } from '../../shared/errors.ts'
 import type { Block, LogStore, StoredBlock } from './log-files.ts'
