@@ -34,7 +34,7 @@ export interface PostgresStoreOptions {
 const TIMES: ClusterTimes = { beatMs: 2_000, suspectMs: 3_000, ttlMs: 10_000, graceMs: 3_000 }
 
 const VIEW = `select s.shard, s.position::float8, s.owner,
-    (s.owner is null or not exists (select from dramatis.member m where m.id = s.owner and ${LIVES})) as free
+    (s.owner is null or s.owner = $5 or not exists (select from dramatis.member m where m.id = s.owner and ${LIVES})) as free
   from dramatis.shard s where s.cluster = $1 and s.shard < $2 order by s.shard`
 const MEMBERS = `select m.id, m.host, m.pid, m.address, m.version from dramatis.member m
   where m.cluster = $1 and $2::int is not null and ${LIVES} order by m.id`
@@ -122,7 +122,7 @@ export class PostgresStore implements ClusterStore {
     const { timeline, options } = this.#database
     const { suspectMs, ttlMs } = options.times
     const [shards, members] = await Promise.all([
-      this.#database.ask<ShardRow>(VIEW, [this.#cluster, this.#shards, suspectMs, ttlMs]),
+      this.#database.ask<ShardRow>(VIEW, [this.#cluster, this.#shards, suspectMs, ttlMs, this.#database.id]),
       this.#database.ask<MemberRow>(MEMBERS, [this.#cluster, this.#shards, suspectMs, ttlMs]),
     ])
     await this.#tellOfCuts(shards.rows, timeline)

@@ -99,7 +99,7 @@ export async function underNemesis(options: NemesisOptions): Promise<Report> {
         await sleep(200)
       }
     }
-    if (await insist(() => any().ask('submit', id, 3_000))) accepted.add(id)
+    if ((await insist(() => any().ask('submit', id, 3_000))) !== undefined) accepted.add(id)
     const end = await insist(() => any().ask('outcome', id, 4_000) as Promise<Ended | undefined>)
     if (end) ends.set(id, end)
   }

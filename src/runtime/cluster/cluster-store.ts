@@ -81,7 +81,7 @@ export interface ClusterMember extends NewMember {
 
 export interface ClusterView {
   readonly members: readonly ClusterMember[]
-  /** Shards that may be claimed now. */
+  /** Shards that this process may claim now: those that stand in its own name are among them. */
   readonly free: readonly number[]
 }
 

@@ -210,6 +210,14 @@ const promises: { readonly [name: string]: (join: Join) => Promise<void> } = {
     )
   },
 
+  async 'a shard that stands in the own name can be claimed again, and is free to nobody else'(join) {
+    const [owner, other] = [await join(), await join()]
+    await owner.open(2)
+    await seen(owner.store, ({ free }) => free.includes(2))
+    assert.ok(!(await other.store.view()).free.includes(2))
+    await owner.open(2)
+  },
+
   async 'processes tell each other'(join) {
     const [one, two] = [await join(), await join()]
     const has = (what: object) => two.notices.some((notice) => JSON.stringify(notice) === JSON.stringify(what))

@@ -151,14 +151,14 @@ export class ClusterProcess {
     const { members, free } = await this.#options.store.view()
     const share = Math.ceil(this.#options.shards / Math.max(1, members.length))
     const room = share - this.#held.size - this.#opening.size
+    const wanted = free.filter((shard) => !this.#held.has(shard) && !this.#opening.has(shard))
     if (room > 0) {
-      const wanted = free.filter((shard) => !this.#held.has(shard) && !this.#opening.has(shard))
       await Promise.all(
         this.#shuffled(wanted)
           .slice(0, room)
           .map((shard) => this.#open(shard)),
       )
-    } else if (free.length === 0) {
+    } else if (wanted.length === 0) {
       await Promise.all(this.shards.slice(share).map((shard) => this.#release(shard)))
     }
   }
