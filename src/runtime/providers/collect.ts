@@ -229,10 +229,7 @@ function providerDataOf(data: unknown): ProviderData | undefined {
   throw wrong('provider data that is no JSON by the name of a provider')
 }
 
-/**
- * Returns the parts of an answer that has more than text: with reasoning, or with data of its provider. Undefined for a
- * plain text.
- */
+/** Returns the parts of an answer; undefined for a plain text. */
 export function partsOfAnswer({ parts }: Pick<Collected, 'parts'>): ContentPart[] | undefined {
   if (parts.every(({ type, providerData }) => type === 'text' && !providerData)) return undefined
   return parts.map(({ block: _, ...part }) => part)

@@ -245,11 +245,7 @@ const MOST_PARTS = 50_000 // over all draws: lists of lists have many
 const MOST_PATTERNED = 500 // texts by a pattern, over all draws
 const COST_OF_NONE = 50 // a pattern was tried so often before no text was found
 
-/**
- * Returns a value that fits the schema.
- *
- * @throws {ModelError} if no draw fits: no value fits the schema, or too few do.
- */
+/** Throws `ModelError` if no draw fits: no value fits the schema, or too few do. */
 export function sampleOf(schema: object, dice: Dice, label: string): unknown {
   const root = fieldsOf(schema)
   const patterns = anyPatterns()

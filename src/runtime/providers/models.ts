@@ -48,12 +48,7 @@ export class Models {
   #entries: ReadonlyMap<string, Entry> | undefined
   readonly #clients: ProviderClients
 
-  /**
-   * Expects `models` in its checked shape. The environment is not read before a model is used, because a team of code
-   * agents needs none.
-   *
-   * @throws ConfigurationError if a key is missing.
-   */
+  /** The environment is not read before a model is used, because a team of code agents needs none. */
   constructor(models: ModelsConfig | 'rehearsal' | undefined, context: ModelsContext) {
     this.#context = context
     const { rehearsed } = context
@@ -71,9 +66,7 @@ export class Models {
   /**
    * Returns the model of a role. `wanted` is the name of an entry, or a model of the default's provider; undefined: the
    * default, which is the entry of that name, else the first. `overrides` of a run replace such a name by another
-   * entry, or by another model of the same provider. `path` names the option in errors.
-   *
-   * @throws ConfigurationError if there is no such model.
+   * entry, or by another model of the same provider.
    */
   resolve(wanted: string | undefined, path: string, overrides: Readonly<Record<string, string>> = {}): ResolvedModel {
     const name = wanted ?? DEFAULT
@@ -87,10 +80,7 @@ export class Models {
     throw new ConfigurationError(text, { path, got: 'nothing', accepted: 'the name of a model' })
   }
 
-  /**
-   * Checks whether the rehearsal model may answer in this team, or always answers. The environment's model is not
-   * resolved for it.
-   */
+  /** Checks whether the rehearsal model answers in this team. The environment's model is not resolved for it. */
   rehearses(how: 'sometimes' | 'always'): boolean {
     if (!this.#context.rehearsal) return false
     const { env } = this.#context
@@ -119,10 +109,7 @@ export class Models {
     throw refusedAs(`${path}.module`, 'nothing', accepted, advice)
   }
 
-  /**
-   * Throws `ConfigurationError` for an override of a run that no role uses, or that names no model. `roles` are the
-   * names that roles use.
-   */
+  /** Throws `ConfigurationError` for an override that no role uses, or that names no model. `roles`: what roles name. */
   assertOverride(
     name: string,
     overrides: Readonly<Record<string, string>>,

@@ -300,9 +300,6 @@ export class OpenAICaller<Body> implements ModelClient {
     yield* answer.end()
   }
 
-  /**
-   * Yields the JSON of an answer: one body, or the events of a stream. Throws `ModelError` if the answer is neither.
-   */
   async *#jsonOf(response: Response, events: Created['data'], request: ModelRequest): AsyncGenerator<unknown> {
     request.onHeaders?.(response.headers)
     const kind = kindOf(response)

@@ -272,10 +272,7 @@ type TeamDefaults = Pick<
   | 'keys'
 >
 
-/**
- * Returns the settings of the role at `path`. A role without code is a model agent, played by one of `models`;
- * `hasDefinition`: the code is given as a definition. Throws if its module cannot be one, or if there is no such model.
- */
+/** A role without code is a model agent. `hasDefinition`: the code is given as a definition. */
 export function agentSettings(
   role: AgentRole,
   path: string,

@@ -90,9 +90,6 @@ export function checkNames(agents: readonly AgentRole[]): void {
   for (const [i, role] of agents.entries()) checkReferences(role, `agents[${i}]`, first)
 }
 
-/**
- * Throws if the role at `at` has the name of one of the others, or names an agent that is neither present nor expected.
- */
 export function checkNewName(
   role: AgentRole,
   at: string,

@@ -4,7 +4,6 @@ import { resolve } from 'node:path'
 import type { RoundBounds } from '../../actors/definition/assignment.ts'
 import type { AgentRole } from '../../actors/definition/role.ts'
 import type { Logger, ModelSchema } from '../../actors/definition/tool.ts'
-import type { OnMismatch } from '../../mailbox/mailbox.ts'
 import { type Filled, filled } from '../../shared/checks.ts'
 import { type Scheduler, schedulerFrom, systemClock } from '../../shared/clock.ts'
 import { type Environment, environment } from '../../shared/environment.ts'
@@ -47,7 +46,9 @@ import {
 } from './role-shape.ts'
 import {
   type EndingState,
+  keepFields,
   type SyncPointSettings,
+  stateFields,
   syncPointsFrom,
   teamFields,
   teamShape,
@@ -69,29 +70,20 @@ export type { AgentSettings, BlackboardScope, SupervisionSettings } from './agen
 export type { TeamOptions } from './options.ts'
 
 /** Settings of a durable log. `commits`: what leaves the process waits until it would survive the machine's death. */
-export interface DurableLog {
+export interface DurableLog
+  extends Readonly<Pick<Filled<typeof stateFields>, 'syncMs' | 'waitForLogMs' | 'onMismatch'>> {
   /** Folder of the log; undefined: `store` has it. */
   readonly path: string | undefined
   readonly store: LogStore | undefined
   readonly commits: boolean
-  readonly syncMs: number
-  /** Time for which the start waits while another process has the log, in ms. */
-  readonly waitForLogMs: number
-  /** When open runs of an earlier process go on: at the start, or when a caller resumes them. */
   readonly resumes: 'start' | 'manual'
-  /** Fate of a run of an earlier process whose code has changed. */
-  readonly onMismatch: OnMismatch
   readonly keep: KeepSettings
   readonly archive: string | undefined
-  /** States that end when the team is closed in order and no run is open. */
   readonly endsWithSession?: readonly EndingState[]
 }
 
-export interface KeepSettings {
-  readonly runs: number
-  readonly days: number
-  readonly bytes: number
-  /** Time for which idempotency keys outlive the ends of their runs, in ms. Default: a day. */
+export interface KeepSettings extends Readonly<Filled<typeof keepFields>> {
+  /** Default: a day. */
   readonly keysMs?: number
 }
 
@@ -248,21 +240,16 @@ export function settingsFrom(
 
 function durableLogOf(given: TeamOptions['stateManagement']): DurableLog | undefined {
   if (!given) return undefined
-  const { path, store, durability = 'write_behind', syncMs = 1_000, resume: resumes = 'start' } = given
-  const { onMismatch = 'refuse', keep = {}, waitForLogMs = 0, archive, endsWithSession } = given
+  const { path, store, keep = {}, archive, endsWithSession } = given
   const place = { path: path === undefined ? undefined : resolve(path), store, archive: archive && resolve(archive) }
-  const waits = { syncMs, waitForLogMs, ...(endsWithSession && { endsWithSession: [...endsWithSession] }) }
-  return { ...place, ...waits, commits: durability === 'commit', resumes, onMismatch, keep: keepSettings(keep) }
+  const { durability, resume: resumes, ...waits } = filled(stateFields, given)
+  const ending = endsWithSession && { endsWithSession: [...endsWithSession] }
+  return { ...place, ...waits, ...ending, commits: durability === 'commit', resumes, keep: keepSettings(keep) }
 }
 
 /** Fills in what is not said about the finished runs that a log keeps. */
-export function keepSettings({
-  runs = 1_000,
-  days = 30,
-  bytes = 2 ** 30,
-  ...keys
-}: Partial<KeepSettings>): KeepSettings {
-  return { runs, days, bytes, ...keys }
+export function keepSettings(given: Partial<KeepSettings>): KeepSettings {
+  return { ...filled(keepFields, given), ...(given.keysMs !== undefined && { keysMs: given.keysMs }) }
 }
 
 /** Adds the place in the registry's file to an error about a role that is written there. */

@@ -3,6 +3,7 @@
 import type { AgentRole } from '../../actors/definition/role.ts'
 import type { SupervisionConfig } from '../../actors/definition/role-config.ts'
 import { TASK_ROUTINGS, type TaskRouting } from '../../actors/definition/task.ts'
+import type { OnMismatch } from '../../mailbox/mailbox.ts'
 import {
   anyList,
   type Check,
@@ -235,23 +236,26 @@ const folderPath = rule('the path of a folder', isText)
 
 const LONGEST_DAYS = 36_500
 
-const stateShape = shape<StateManagement>({
+export const keepFields = {
+  runs: option(integer(0), 1_000),
+  days: option(number(0, LONGEST_DAYS), 30),
+  bytes: option(integer(0, Number.MAX_SAFE_INTEGER), 2 ** 30),
+  keysMs: integer(0, Number.MAX_SAFE_INTEGER),
+}
+
+export const stateFields = {
   path: folderPath,
   store: methods('open', 'append', 'sync', 'read', 'dropBefore', 'close'),
-  durability: oneOf('write_behind', 'commit'),
-  syncMs: wait(),
-  waitForLogMs: pause,
-  resume: oneOf('start', 'manual'),
-  onMismatch: oneOf('refuse', 'continue'),
-  keep: shape<NonNullable<StateManagement['keep']>>({
-    runs: integer(0),
-    days: number(0, LONGEST_DAYS),
-    bytes: integer(0, Number.MAX_SAFE_INTEGER),
-    keysMs: integer(0, Number.MAX_SAFE_INTEGER),
-  }),
+  durability: option<'write_behind' | 'commit'>(oneOf('write_behind', 'commit'), 'write_behind'),
+  syncMs: option(wait(), 1_000),
+  waitForLogMs: option(pause, 0),
+  resume: option<'start' | 'manual'>(oneOf('start', 'manual'), 'start'),
+  onMismatch: option<OnMismatch>(oneOf('refuse', 'continue'), 'refuse'),
+  keep: shape<NonNullable<StateManagement['keep']>>(keepFields),
   archive: folderPath,
   endsWithSession: listOf(oneOf(...ENDING_STATES)),
-})
+}
+const stateShape = shape<StateManagement>(stateFields)
 
 export const threadFields = {
   max: option(integer(1), Number.POSITIVE_INFINITY),

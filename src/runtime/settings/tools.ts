@@ -134,9 +134,6 @@ const THEIRS = [
   'description',
 ] as const
 
-/**
- * Checks one tool reference: `module` alone means a tool in a module; otherwise the tool is given inline, or by name.
- */
 const reference: Check = (value, path) => {
   if (reading(path, () => toolDefinitionOf(value)) || (typeof value === 'string' && value !== '')) return
   if (!isObject(value)) throw refused(path, value, TOOL)

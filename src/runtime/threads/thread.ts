@@ -114,7 +114,8 @@ export function kernelTimes(tid: number, read = readText): ThreadTimes | undefin
   }
 }
 
-type CountsItself = Worker & {
+/** From Node 22.16 and 24 on. */
+export type CountsItself = Worker & {
   cpuUsage?(): Promise<NodeJS.CpuUsage>
   getHeapStatistics?(): Promise<{ total_heap_size: number; external_memory: number }>
 }

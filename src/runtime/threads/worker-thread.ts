@@ -27,7 +27,14 @@ import { AgentCrashedError, describe, errorData, StartFailedError } from '../../
 import { setImmediate } from '../../shared/timers.ts'
 import { errorIn } from '../log/host-frames.ts'
 import { PrintedLines, type PrintListener } from '../logging/printed-lines.ts'
-import { type SeatedThread, type StoredBytes, ThreadClock, type ThreadExit, type ThreadTimes } from './thread.ts'
+import {
+  type CountsItself,
+  type SeatedThread,
+  type StoredBytes,
+  ThreadClock,
+  type ThreadExit,
+  type ThreadTimes,
+} from './thread.ts'
 
 const FIRST_MS = 25
 
@@ -222,11 +229,6 @@ interface Booted {
   compiled: Uint8Array | undefined
 }
 
-/** From Node 22.16 and 24 on. */
-interface Asked {
-  getHeapStatistics?(): Promise<{ external_memory: number }>
-}
-
 export class WorkerThread implements SeatedThread {
   readonly isolated = true
   warm = false
@@ -349,7 +351,7 @@ export class WorkerThread implements SeatedThread {
     return this.#worker.performance.eventLoopUtilization()
   }
   held(): Promise<number> | undefined {
-    const worker: Worker & Asked = this.#worker
+    const worker: CountsItself = this.#worker
     return worker.getHeapStatistics?.().then(({ external_memory }) => external_memory)
   }
   times(): ThreadTimes {
@@ -389,13 +391,13 @@ export class WorkerThread implements SeatedThread {
     }
   }
   isIdle(seat = OWN_SEAT): Promise<boolean> {
-    return this.#ask((control) => control.isIdle(seat)).catch((error: unknown) => this.#ended(error))
+    return this.#askUntilEnd((control) => control.isIdle(seat))
   }
   async stop(seat = OWN_SEAT): Promise<void> {
-    await this.#ask((control) => control.stop(seat)).catch((error: unknown) => this.#ended(error))
+    await this.#askUntilEnd((control) => control.stop(seat))
   }
   async leave(seat: number): Promise<void> {
-    await this.#ask((control) => control.leave(seat)).catch((error: unknown) => this.#ended(error))
+    await this.#askUntilEnd((control) => control.leave(seat))
   }
 
   /** Calls the control plane. Rejects when the thread ends first, for Comlink's promise would never settle. */
@@ -409,10 +411,12 @@ export class WorkerThread implements SeatedThread {
     })
   }
 
-  /** Returns false if it was the thread's end that kept a call from its answer. */
-  #ended(error: unknown): false {
-    if (error === this.#end) return false
-    throw error
+  /** Resolves to false if it was the thread's end that kept the call from its answer. */
+  #askUntilEnd<T>(call: (control: Remote<ThreadControl>) => Promise<T>): Promise<T | false> {
+    return this.#ask(call).catch((error: unknown) => {
+      if (error === this.#end) return false
+      throw error
+    })
   }
 
   /** Comlink keeps calls without an answer for as long as the process lives, with all that waits for them. */

@@ -58,11 +58,7 @@ export async function logCompact(
   { answer, stderr, folder }: Surroundings,
 ): Promise<number> {
   const store = new FileStore(logFolder(log, folder), { waitsForRoom: false })
-  const keep = keepSettings({
-    ...(keepRuns !== undefined && { runs: keepRuns }),
-    ...(keepDays !== undefined && { days: keepDays }),
-    ...(keepBytes !== undefined && { bytes: keepBytes }),
-  })
+  const keep = keepSettings({ runs: keepRuns, days: keepDays, bytes: keepBytes })
   try {
     const logger = lineLogger((line) => stderr.write(line))
     const redactor = environmentRedactor(folder)
