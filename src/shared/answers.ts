@@ -181,7 +181,6 @@ async function* counted(
   }
 }
 
-/** Yields the chunks as they are, for a reader that parses them all at once. */
 async function* wholeBody(
   body: ReadableStream<Uint8Array>,
   { body: limit, values: most = Number.POSITIVE_INFINITY }: AnswerLimits,

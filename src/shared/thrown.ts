@@ -57,7 +57,6 @@ export function thrownData(thrown: unknown, longestStack = LONGEST_STACK, seen =
   return errors.length === 0 ? data : { ...data, errors }
 }
 
-/** Makes an error of anything that was thrown, or of its data: a plain copy, within the same bounds. */
 export const errorOf = (thrown: unknown): Error => made(thrownData(thrown))
 
 const NATIVE: Readonly<Record<string, ErrorConstructor>> = {
@@ -105,7 +104,6 @@ function described(thrown: unknown, label: string, before: string, seen: Set<unk
   return text
 }
 
-/** Yields the cause of an error, and the errors of an `AggregateError`, as long as there is room for more. */
 function* beneath(thrown: unknown, seen: Set<unknown>): Generator<{ label: 'cause' | 'error'; error: unknown }> {
   const isNew = (error: unknown) => error !== undefined && error !== null && !seen.has(error) && seen.size < MOST
   const cause = read(thrown, 'cause')
@@ -127,7 +125,6 @@ function wordsOf(thrown: unknown): string {
   }
 }
 
-/** Returns `[object Error]` and the like. */
 function tagOf(value: unknown): string {
   try {
     return Object.prototype.toString.call(value)

@@ -13,7 +13,6 @@ const NONE: ReadonlySet<string> = new Set()
 /** Fields that hold what agents and people say: only their length or number is shown. */
 const WORDS: ReadonlySet<string> = new Set(['prompt', 'systemPrompt', 'query', 'content', 'messages', 'structuredData'])
 
-/** Returns all fields, each with a space before it, except those in `left` and those without a value. */
 function fieldText(fields: object, left: ReadonlySet<string> = NONE, depth = 0): string {
   let text = ''
   for (const [key, value] of Object.entries(fields)) {

@@ -174,7 +174,6 @@ export class Redactor {
     return values.exec(text)
   }
 
-  /** Returns the index near the end of the text from which an unfinished key may begin. */
   #mayBegin(text: string): number {
     const patterns = this.#patterns
     if (!patterns) return text.length

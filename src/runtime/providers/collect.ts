@@ -121,7 +121,6 @@ class Adding {
   readonly #hear: (heard: Heard) => void
   /** Parts by the name of their block: an answer may have one for each word. */
   #blocks = blocksYet()
-  /** Ids of the tool calls whose input has come in parts. */
   #inParts = new Set<string>()
   #said = 0
   #inputs = 0

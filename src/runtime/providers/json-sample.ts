@@ -166,7 +166,6 @@ function plain(schema: unknown): JsonSchema {
   return items === undefined ? rest : { ...rest, items }
 }
 
-/** Returns the target of a JSON pointer into the schema: `#`, `#/$defs/node`. */
 function target(root: JsonSchema, ref: string): unknown {
   if (!ref.startsWith('#')) return false
   let at: unknown = root
@@ -245,7 +244,6 @@ const MOST_PARTS = 50_000 // over all draws: lists of lists have many
 const MOST_PATTERNED = 500 // texts by a pattern, over all draws
 const COST_OF_NONE = 50 // a pattern was tried so often before no text was found
 
-/** Throws `ModelError` if no draw fits: no value fits the schema, or too few do. */
 export function sampleOf(schema: object, dice: Dice, label: string): unknown {
   const root = fieldsOf(schema)
   const patterns = anyPatterns()

@@ -38,7 +38,6 @@ export function modelError({ provider, model }: Asked, what: string, advice: str
   })
 }
 
-/** Returns whether the same call can succeed later, and the earliest time for it. */
 export function failingOf(error: unknown): Retryable {
   if (!(error instanceof ModelError)) return { retryable: false }
   const { status, retryable, retryAfterMs } = error.details

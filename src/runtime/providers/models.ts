@@ -20,7 +20,6 @@ export type RehearsedModels =
   | { readonly clock: Scheduler; reach(client: ModelClient): ModelClient }
 
 export interface ModelsContext extends Omit<ProviderContext, 'reached'> {
-  /** Makes the client that answers without a provider. Default: there is none. */
   rehearsal?(): ModelClient
   /** Called once when the rehearsal model answers without having been asked for, or when tools do not run with it. */
   notice?(text: string): void
@@ -28,7 +27,6 @@ export interface ModelsContext extends Omit<ProviderContext, 'reached'> {
 }
 
 interface Entry extends ResolvedModel {
-  /** True if the client has other models too. */
   readonly hasMore: boolean
 }
 
@@ -99,7 +97,6 @@ export class Models {
     if (text !== '') this.#context.notice?.(text)
   }
 
-  /** Throws `ConfigurationError` unless there is a model for the role at `path`, which has no code. */
   assertHas(wanted: string | undefined, path: string): void {
     if (this.#isRehearsed) return
     if (this.#table.size > 0) return void this.resolve(wanted, `${path}.model`)

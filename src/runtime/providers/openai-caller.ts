@@ -46,7 +46,6 @@ class AnswerRefusedError extends Error {
   }
 }
 
-/** Returns a bounded `fetch`. The fetch and the reading of its body reject with `AnswerRefusedError`. */
 export function boundedFetch(limits: AnswerLimits = MODEL_LIMITS): typeof fetch {
   return async (input, init) => {
     const response = await withinOrigin(input, init)

@@ -136,7 +136,6 @@ const GIVEN_BACK = [
   'provider_specific_fields',
   'thinking_blocks',
 ]
-/** Fields that the API has, and those that this file reads. */
 const KNOWN = {
   message: new Set(
     'role content refusal tool_calls function_call annotations audio name reasoning_content reasoning'.split(' '),
@@ -501,7 +500,6 @@ function mediaOfResult({ content, toolCallId }: ModelMessage): ChatCompletionCon
   return media.length === 0 ? [] : [{ type: 'text', text: `Result of the call ${toolCallId}:` }, ...media]
 }
 
-/** Returns the fields of a provider that go back with a message or a call. */
 type FieldsOf = (data: ProviderData | undefined) => object
 
 function chatMessage(

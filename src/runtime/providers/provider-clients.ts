@@ -257,7 +257,6 @@ export interface ProviderContext {
   readonly clock: Scheduler
   readonly redactor: Redactor
   readonly limits?: LimitNotices
-  /** Wraps the clients that make requests in a rehearsal, and has their clock. */
   readonly reached?: { readonly clock: Scheduler; reach(client: ModelClient): ModelClient }
 }
 
@@ -307,7 +306,6 @@ export class ProviderClients {
     return this.#around(queued, middleware, provider)
   }
 
-  /** Returns the client of an address, with its host. Throws `ConfigurationError` if there is no key. */
   atAddress({ middleware = [], ...entry }: Address, path: string): { client: ModelClient; host: string } {
     const baseURL = this.#addressOf(entry)
     const host = hostOf(baseURL)

@@ -18,7 +18,6 @@ export interface ResolvedModel {
   readonly options?: ModelOptions
   /** True if each of its answers begins with thoughts, up to `</think>`. */
   readonly thinks?: boolean
-  /** Names of further fields of the provider that go back to it. */
   readonly giveBack?: readonly string[]
   /** Address of the provider, as host:port; undefined for a client of the user's own, or without an address. */
   readonly host?: string
@@ -28,7 +27,6 @@ export interface ResolvedModel {
 export const isClient = (value: unknown): value is ModelClient =>
   isObject(value) && 'complete' in value && typeof value.complete === 'function'
 
-/** Checks whether the client makes no request outside of this process. */
 export const isOffline = ({ rehearsal, offline }: ModelClient): boolean => rehearsal === true || offline === true
 
 /** Throws `ConfigurationError` if a test gives, in place of all models, something that is no client. */
@@ -51,7 +49,6 @@ export interface ModelKey {
 
 export const NO_KEY: ModelKey = { identity: undefined, from: undefined, get: async () => undefined }
 
-/** Returns the key in a variable. Throws `ConfigurationError` with its name if it is not set, or holds no key. */
 export function keyOfVariable(name: string, path: string, env: Environment, redactor: Redactor): ModelKey {
   const value = own(env, name)?.trim()
   if (!value) {
@@ -61,7 +58,6 @@ export function keyOfVariable(name: string, path: string, env: Environment, reda
   return fixedKey(value, `the variable ${name}`, path, redactor)
 }
 
-/** Returns a key that the options hold as text. Throws `ConfigurationError` if the text is no key. */
 export function fixedKey(value: string, from: string, path: string, redactor: Redactor): ModelKey {
   redactor.learn(value)
   if (!isKey(value)) {

@@ -30,7 +30,6 @@ const LONGEST_TEXT = 65_536
 const LONGEST_MESSAGE = 4_096
 const LONGEST_KIND = 100
 
-/** Fields that name the kind of an error. */
 const KINDS = ['code', 'type', 'status', 'reason', '__type'] as const
 /** Fields that hold the words of an error, or an error within: the first that has words counts. */
 const WORDS = ['message', 'Message', 'error', 'detail', 'msg', 'errors', 'error_description', 'choices'] as const
@@ -143,7 +142,6 @@ export interface FailedCall {
   readonly request: ModelRequest
   readonly keyAdvice: string
   readonly isKeyless: boolean
-  /** Name of what is spoken there: 'chat completions'. */
   readonly speaks: string
   /** Takes keys out of the provider's words. Without it, the gateway does so. */
   readonly redactor?: Redactor
@@ -315,7 +313,6 @@ export function unreachable(thrown: unknown, { asked }: FailedCall): ModelError 
 
 const DEEPEST = 5
 
-/** Returns the code of the system's own error, which is a cause of the errors of fetch and of the client. */
 export function systemCode(thrown: unknown): string | undefined {
   for (const error of causesOf(thrown))
     if ('code' in error && typeof error.code === 'string' && /^\w{1,60}$/.test(error.code)) return error.code

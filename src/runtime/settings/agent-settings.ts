@@ -174,7 +174,6 @@ function freeze(value: unknown): void {
  * Checks that a role asks for nothing that its trust does not allow: it would be accepted now, and refused at each use.
  */
 
-/** Throws for what the role at `path` asks for and its trust does not allow. */
 function checkTrust(role: AgentRole, path: string): void {
   if (role.trust !== 'untrusted') return
   const advice = 'An agent that is untrusted may answer and report alone. Take it out, or trust it more.'
@@ -185,7 +184,6 @@ function checkTrust(role: AgentRole, path: string): void {
   if (verbs !== undefined) throw refused(`${path}.verbs`, verbs, 'nothing', advice)
 }
 
-/** Throws if the agent at `path` must meet others, and its trust does not allow that. */
 export function checkMeets(role: AgentRole | undefined, path: string): void {
   if (role?.trust !== 'untrusted') return
   const advice = 'An agent that is untrusted may answer and report alone, so it would never arrive.'
@@ -229,11 +227,9 @@ export interface AgentSettings extends HeldKeys, Omit<Filled<typeof communicatio
   contextStrategy: ContextStrategy | undefined
   /** Heap limit of its thread in MiB; null: Node's own limit. */
   maxHeapMb: number | null
-  /** Limit on memory outside of the heap in MiB; null: no limit but the machine's. */
   maxExternalMb: number | null
   turnTimeoutMs: number | false
   messagesPerTurn: number
-  /** Number of turns that may be open in its thread at a time, each of another run. */
   concurrency: number
   instances: number
   /** 'chain': a request that one of its open turns has led to runs within that turn. */

@@ -123,7 +123,6 @@ const cannot = (id: string, why: string, advice: string) =>
     got: id,
   })
 
-/** Returns the recipients of a message that is not for all agents. */
 function targetsOf({ recipient }: MessageInput): string | readonly string[] {
   if (recipient === null)
     throw new MessageRejectedError('recipient: null means all, which only a broadcast can have; name an agent.', {
@@ -199,7 +198,6 @@ async function parsed(input: unknown): Promise<MessageInput> {
 /** Address fields of a frame, which carries a message to one of its recipients. */
 interface Address {
   flags: number
-  /** Names of all recipients as JSON, if the message names several. */
   names?: string | undefined
   /** Logged message that this frame is a copy of. */
   original?: Memory | undefined
@@ -227,7 +225,6 @@ export class Posting {
     }
   }
 
-  /** Sends a broadcast. Resolves with its run when all recipients have accepted it. */
   async broadcast(content: string, sender: string): Promise<RunState> {
     const input = { type: 'broadcast', sender, recipient: null, content } as const
     try {

@@ -57,7 +57,6 @@ export interface TeamKit {
   model?: ModelClient
   /** Models that answer in place of the real ones. */
   models?: RehearsedModels
-  /** Makes the store of the durable log. Without it a team of the kit has none. */
   newStore?: () => LogStore
   /** Bytes that the log of a run may have in memory. */
   keptBytes?: number
@@ -84,7 +83,6 @@ export interface LocalCode {
   specifier: string
   from: string
   option: string
-  /** Names of the environment variables that the module may see. */
   env: readonly string[]
 }
 

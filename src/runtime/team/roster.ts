@@ -407,7 +407,6 @@ export class Roster implements MadeAgents {
     return () => this.#reloads.reload(cell, options)
   }
 
-  /** Returns the agent, caller or protocol script that gives a task. */
   delegator(name: string): Cell {
     return name === USER || name === ORCHESTRATOR ? this.#supervisor.directory.cell(name)! : this.present(name)
   }

@@ -13,7 +13,6 @@ import type { RunBook } from '../runs/runs.ts'
 import type { Supervisor } from '../supervision/host.ts'
 import { hasOwnThread } from '../supervision/pending-life.ts'
 
-/** Resolves when the task is done; rejects with the error that ended it. */
 export function delegateTask(
   supervisor: Supervisor,
   runs: RunBook,

@@ -50,7 +50,6 @@ interface Compared {
   readonly prompter: Prompter
   readonly before: RunOutcome
   readonly now: RunOutcome
-  /** Names of the agents that the team has, or had in the run. */
   readonly agents: ReadonlySet<string>
   readonly refused: Iterable<string>
 }
@@ -277,7 +276,6 @@ export class Prompter {
     return this.#pairs.get(old)
   }
 
-  /** Returns the turn of an agent with that message. All attempts are one turn. */
   turnOf(agent: string, message: TypedMessage): PlayedTurn {
     const id = `${agent} ${message.id}`
     const known = this.#byId.get(id)

@@ -176,7 +176,6 @@ function virtualDate(real: DateConstructor, now: () => number): DateConstructor 
   return virtual
 }
 
-/** Makes date formats without a date use the virtual time. */
 function virtualFormats({ DateTimeFormat: { prototype } }: typeof Intl, now: () => number): void {
   const format = Object.getOwnPropertyDescriptor(prototype, 'format')?.get
   const { formatToParts } = prototype
@@ -255,7 +254,6 @@ export class Sandbox {
     this.#timers = new Timers(options.clock, died)
   }
 
-  /** Ends the sandbox, so that none of its timers fires any more. */
   close(): void {
     this.#closed = true
     this.#timers.close()
@@ -340,7 +338,6 @@ function abortSignals(timers: Timers): typeof AbortSignal {
   })
 }
 
-/** Returns the error for an exception that a sandbox's code threw outside of any turn. */
 export const diedOf = (agent: string, error: Error | undefined): AgentCrashedError =>
   new AgentCrashedError(
     `Agent "${agent}" threw outside of its turn: ${error?.message ?? 'it ended itself'}.`,

@@ -112,11 +112,8 @@ export class Stage {
   readonly clock: SteppedClock
   /** Real input or output that was refused, each once. */
   readonly refused = new Set<string>()
-  /** Names of tools that did not run, but were answered in their place. */
   readonly simulated = new Set<string>()
-  /** Names of models in whose place the rehearsal model answers. */
   standsInFor: readonly string[] = []
-  /** Error that the team's own code threw outside of the run. */
   broken: Error | undefined
   readonly #seed: number
   readonly #theatre: Theatre

@@ -80,7 +80,6 @@ export class Timers {
     for (const timer of [...this.#open]) timer.close()
   }
 
-  /** Returns a callback that does not throw, and does nothing after `close`. */
   guarded(callback: Callback): Callback {
     if (typeof callback !== 'function') throw new TypeError('The "callback" argument must be of type function.')
     return (...args) => {
