@@ -447,7 +447,10 @@ function chatRequest(request: ModelRequest, origin: string, baseURL: URL): ChatC
   return {
     model,
     messages: chatMessages(messages, (data) => fieldsGivenBack(data, origin, request.giveBack)),
-    ...(tools.length > 0 && { tools: tools.map((tool) => chatTool(tool, strict)), ...toolChoice(request, mustCall) }),
+    ...(tools.length > 0 && {
+      tools: tools.map((tool) => chatTool(tool, strict)),
+      ...toolChoice(request, mustCall, (name) => ({ type: 'function' as const, function: { name } })),
+    }),
     ...(tools.length > 0 && parallelToolCalls !== undefined && { parallel_tool_calls: parallelToolCalls }),
     ...(jsonSchema && {
       response_format: {
@@ -556,13 +559,14 @@ function formatOf(mediaType: string): 'mp3' | 'wav' {
  * Says how the model may use its tools. The function for an answer is not required by its name: LM Studio refuses that,
  * llama.cpp ignores it. So the model may call tools of the role first.
  */
-function toolChoice(
+export function toolChoice<Named>(
   { toolChoice: choice }: ModelRequest,
   mustCall: boolean,
-): Pick<ChatCompletionCreateParamsBase, 'tool_choice'> {
+  named: (name: string) => Named,
+): { tool_choice?: 'auto' | 'none' | 'required' | Named } {
   if (mustCall) return { tool_choice: 'required' }
   if (choice === undefined) return {}
-  return { tool_choice: typeof choice === 'string' ? choice : { type: 'function', function: { name: choice.tool } } }
+  return { tool_choice: typeof choice === 'string' ? choice : named(choice.tool) }
 }
 
 function chatTool({ name, description, inputSchema }: ToolSpec, strict: boolean | undefined) {

@@ -21,7 +21,7 @@ import { inputText } from './call-input.ts'
 import { MOST_CALLS } from './collect.ts'
 import type { Asked } from './model-errors.ts'
 import { atMost, OpenAIAnswer, type OpenAIApi, told, usageIn } from './openai-caller.ts'
-import { finishOf, schemaOf } from './openai-chat.ts'
+import { finishOf, schemaOf, toolChoice } from './openai-chat.ts'
 import { isRefusal, ProviderRefusal } from './refusals.ts'
 
 /*
@@ -251,7 +251,7 @@ function responsesRequest(request: ModelRequest): ResponseCreateParamsBase {
         parameters: schemaOf(inputSchema, strict),
         strict: strict ?? false, // the API's own default refuses most schemas
       })),
-      ...toolChoiceOf(request, mustCall),
+      ...toolChoice(request, mustCall, (name) => ({ type: 'function' as const, name })),
       ...(parallelToolCalls !== undefined && { parallel_tool_calls: parallelToolCalls }),
     }),
     ...(jsonSchema && {
@@ -286,12 +286,6 @@ function warningsOf({ stop, seed }: ModelRequest): string[] {
 const reasons = (model: string): boolean => !/^(ft:)?(gpt-3|gpt-4|chatgpt-4|gpt-5-chat)/.test(model)
 
 type Effort = NonNullable<NonNullable<ResponseCreateParamsBase['reasoning']>['effort']>
-
-function toolChoiceOf({ toolChoice }: ModelRequest, mustCall: boolean): Pick<ResponseCreateParamsBase, 'tool_choice'> {
-  if (mustCall) return { tool_choice: 'required' }
-  if (toolChoice === undefined) return {}
-  return { tool_choice: typeof toolChoice === 'string' ? toolChoice : { type: 'function', name: toolChoice.tool } }
-}
 
 function itemsOf({ role, content, toolCalls = [], toolCallId = '' }: ModelMessage): ResponseInputItem[] {
   if (role === 'system') return [{ role, content: textOf(content) }]

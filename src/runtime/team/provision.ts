@@ -33,7 +33,7 @@ import type { Provisioning } from '../supervision/pending-life.ts'
 import { restarts } from '../supervision/restarts.ts'
 import { timeouts } from '../supervision/timeouts.ts'
 import { watchdog } from '../supervision/watchdog.ts'
-import { type ImportedCode, importFailure, loadable } from '../threads/bundle.ts'
+import { importFailure, loadable } from '../threads/bundle.ts'
 import { handlersFrom, LocalThread } from '../threads/local-thread.ts'
 import { SharedThreads } from '../threads/shared-threads.ts'
 import type { Spawner, Thread } from '../threads/thread.ts'
@@ -194,18 +194,25 @@ export class Provision implements Provisioning {
   async #localScript(life: LocalThread): Promise<AgentHandlers> {
     const protocol = this.#protocol
     if ('run' in protocol) return scriptHandlers((orchestrator, query) => protocol.run(orchestrator, query))
-    const { resolveFrom: from } = this.#settings
-    const option = 'orchestration.module'
     const specifier = String(protocol.module)
-    if (this.#kit?.load) {
-      const { default: exported } = await this.#kit.load(
-        { agent: ORCHESTRATOR, specifier, from, option, env: [] },
-        life,
-      )
-      return moduleScript(exported, specifier, protocol.config)
+    const place = { agent: ORCHESTRATOR, specifier, option: 'orchestration.module', env: [] }
+    const { exports, code } = await this.#load(place, life)
+    return moduleScript(exports.default, code?.shown ?? specifier, protocol.config)
+  }
+
+  /** Loads a module into this thread, for one life of an agent. `code`: what was imported, unless the kit has loaded it. */
+  async #load(given: Omit<LocalCode, 'from'>, life: LocalThread, settings?: Cell['settings'], tool?: ToolCode) {
+    const { resolveFrom: from } = this.#settings
+    const place = { ...given, from }
+    if (this.#kit?.load) return { exports: await this.#kit.load(place, life) }
+    const { href, ...found } = await loadable(place.specifier, place.option, { host: true, from })
+    const code = { ...tool, ...found, module: href }
+    try {
+      return { exports: exportsOf((await import(href)) as Exports), code }
+    } catch (error) {
+      if (!settings || error instanceof ConfigurationError) throw error
+      throw await importFailure(settings, code, new ConfigurationError(describe(error), {}, error))
     }
-    const { href, shown } = await loadable(specifier, option, { host: true, from })
-    return moduleScript(exportsOf((await import(href)) as Exports).default, shown, protocol.config)
   }
 
   async #localHandlers(cell: Cell, life: LocalThread): Promise<AgentHandlers> {
@@ -221,34 +228,16 @@ export class Provision implements Provisioning {
     if (settings.playedByModel) return modelAgent(settings.instances === 1)
     const definition = this.#kit?.definitions.get(name)
     if (definition) return handlersFrom(definition, `modules.${name}`)
-    const path = `${settings.option}.module`
-    const specifier = settings.module ?? ''
-    const { resolveFrom: from } = this.#settings
-    if (this.#kit?.load) {
-      const code = { agent: name, specifier, from, option: path, env: settings.env }
-      return handlersFrom((await this.#kit.load(code, life)).default, path)
-    }
-    const { href, ...code } = await loadable(specifier, path, { host: true, from })
-    return handlersFrom((await imported(settings, { module: href, ...code })).default, path)
+    const option = `${settings.option}.module`
+    const place = { agent: name, specifier: settings.module ?? '', option, env: settings.env }
+    return handlersFrom((await this.#load(place, life, settings)).exports.default, option)
   }
 
   async #localTool({ name, settings }: Cell, tool: ToolCode, life: LocalThread): Promise<LoadedTool> {
     const { option } = tool
-    const { resolveFrom: from } = this.#settings
-    const place = { agent: name, specifier: tool.module, from, option: `${option}.module`, env: settings.env }
-    if (this.#kit?.load) return { tool: toolIn(await this.#kit.load(place, life), tool), option }
-    const { href, ...found } = await loadable(tool.module, place.option, { host: true, from })
-    const code = { ...tool, ...found, module: href }
-    return { tool: toolIn(await imported(settings, code), code), option }
-  }
-}
-
-async function imported(settings: Cell['settings'], code: { module: string } & ImportedCode): Promise<Exports> {
-  try {
-    return exportsOf((await import(code.module)) as Exports)
-  } catch (error) {
-    if (error instanceof ConfigurationError) throw error
-    throw await importFailure(settings, code, new ConfigurationError(describe(error), {}, error))
+    const place = { agent: name, specifier: tool.module, option: `${option}.module`, env: settings.env }
+    const { exports, code } = await this.#load(place, life, settings, tool)
+    return { tool: toolIn(exports, { ...tool, ...code }), option }
   }
 }
 
