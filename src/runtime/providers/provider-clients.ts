@@ -262,22 +262,20 @@ export interface ProviderContext {
 
 /** A queue that entries share. `path` names the first of them. */
 interface Shared {
+  /** The client of the entries, or their address and the identity of its key. */
+  readonly owner: readonly unknown[]
+  readonly provider: string
   readonly path: string
   readonly maxConcurrent: number | undefined
   readonly queue: ProviderQueue
+  readonly clients: Map<Api | undefined, Queued>
 }
 
-interface Queued extends Shared {
+interface Queued {
   /** The client without retries. */
   readonly inner: ModelClient
   /** The same with retries, for entries without middleware. */
   readonly client: ModelClient
-}
-
-interface AtAddress extends Shared {
-  readonly baseURL: string
-  readonly identity: unknown
-  readonly apis: Map<Api, Queued>
 }
 
 type Middleware = NonNullable<ClientEntry['middleware']>
@@ -289,8 +287,7 @@ const OPENAI = 'https://api.openai.com/v1'
 
 export class ProviderClients {
   readonly #context: ProviderContext
-  readonly #addresses: AtAddress[] = []
-  readonly #given = new Map<ModelClient, Queued>()
+  readonly #shared: Shared[] = []
 
   constructor(context: ProviderContext) {
     this.#context = context
@@ -299,18 +296,20 @@ export class ProviderClients {
   ofClient({ client, middleware = [], ...limits }: ClientEntry, provider: string, path: string): ModelClient {
     const { clock } = this.#context
     if (isOffline(client)) return retries(wrapModel(client, middleware), { clock, provider })
-    const known = this.#given.get(client)
-    if (known) assertShared(known, limits, path, 'client')
-    const queued = known ?? this.#queued(client, this.#share(provider, limits, path), provider)
-    this.#given.set(client, queued)
-    return this.#around(queued, middleware, provider)
+    const shared = this.#sharedBy([client], 'client', provider, limits, path)
+    return this.#around(this.#queued(shared, undefined, client), middleware, provider)
   }
 
-  atAddress({ middleware = [], ...entry }: Address, path: string): { client: ModelClient; host: string } {
+  atAddress(entry: Address, path: string): { client: ModelClient; host: string } {
+    const { middleware = [], api = 'chat' } = entry
+    const { clock, redactor, reached } = this.#context
     const baseURL = this.#addressOf(entry)
     const host = hostOf(baseURL)
-    const queued = this.#queuedAt(baseURL, this.#keyOf(entry, path), entry, path)
-    return { client: this.#around(queued, middleware, host), host }
+    const key = this.#keyOf(entry, path)
+    const shared = this.#sharedBy([baseURL, key.identity], 'address and key', host, entry, path)
+    const theirClock = reached?.clock ?? clock // dates in real headers are real
+    const client = openaiClient({ baseURL, key, redactor, clock: theirClock }, api)
+    return { client: this.#around(this.#queued(shared, api, client), middleware, host), host }
   }
 
   #around({ inner, client }: Queued, middleware: Middleware, provider: string): ModelClient {
@@ -326,21 +325,6 @@ export class ProviderClients {
     throw new ConfigurationError(text, { path: 'OPENAI_BASE_URL', got: 'a text that is no address' })
   }
 
-  #queuedAt(baseURL: string, key: ModelKey, { api = 'chat', ...limits }: Address, path: string): Queued {
-    const { identity } = key
-    const known = this.#addresses.find((other) => other.baseURL === baseURL && other.identity === identity)
-    if (known) assertShared(known, limits, path, 'address and key')
-    const provider = hostOf(baseURL)
-    const at = known ?? { ...this.#share(provider, limits, path), baseURL, identity, apis: new Map<Api, Queued>() }
-    if (!known) this.#addresses.push(at)
-    const { clock, redactor, reached } = this.#context
-    const theirClock = reached?.clock ?? clock // dates in real headers are real
-    const made = () => openaiClient({ baseURL, key, redactor, clock: theirClock }, api)
-    const queued = at.apis.get(api) ?? this.#queued(made(), at, provider)
-    at.apis.set(api, queued)
-    return queued
-  }
-
   #keyOf({ baseURL, apiKey, apiKeyEnv }: Address, path: string): ModelKey {
     const { env, redactor } = this.#context
     if (apiKeyEnv !== undefined) return keyOfVariable(apiKeyEnv, `${path}.apiKeyEnv`, env, redactor)
@@ -351,17 +335,30 @@ export class ProviderClients {
     return keyOfVariable('OPENAI_API_KEY', path, env, redactor)
   }
 
-  #queued(client: ModelClient, shared: Shared, provider: string): Queued {
+  /** Returns the client of that API with the shared queue; `client` is what it is made of, if there is none yet. */
+  #queued({ clients, provider, queue }: Shared, api: Api | undefined, client: ModelClient): Queued {
+    const known = clients.get(api)
+    if (known) return known
     const { clock, limits, reached } = this.#context
-    const inner = queued(reached ? reached.reach(client) : client, shared.queue)
-    return { ...shared, inner, client: retries(inner, { clock, limits, provider }) }
+    const inner = queued(reached ? reached.reach(client) : client, queue)
+    const made = { inner, client: retries(inner, { clock, limits, provider }) }
+    clients.set(api, made)
+    return made
   }
 
-  #share(provider: string, { maxConcurrent, maxRetryAfterMs }: CallLimits, path: string): Shared {
+  #sharedBy(owner: readonly unknown[], what: string, provider: string, given: CallLimits, path: string): Shared {
+    const known = this.#shared.find(
+      (other) => other.owner.length === owner.length && other.owner.every((part, i) => part === owner[i]),
+    )
+    if (known) assertShared(known, given, path, what)
+    if (known) return known
+    const { maxConcurrent, maxRetryAfterMs } = given
     const { clock, limits } = this.#context
     const option = `${path}.maxConcurrent`
     const queue = new ProviderQueue({ clock, provider, maxConcurrent, maxRetryAfterMs, limits, option })
-    return { path, maxConcurrent, queue }
+    const shared = { owner, provider, path, maxConcurrent, queue, clients: new Map<Api | undefined, Queued>() }
+    this.#shared.push(shared)
+    return shared
   }
 }
 

@@ -104,11 +104,18 @@ export function waitsOf(needs: WaitNeeds): Wait[] {
   )
   const causes = new Map<string, string | undefined>()
   const script = needs.directory.cells[ORCHESTRATOR_INDEX]
-  const limits = Array.from(needs.limits.waits(), (wait) => {
+  const limits = Array.from(needs.limits.waits(), (wait): Wait => {
+    const { option, limit, runId = '', agent = null, messageId: turn = null, since, until } = wait
     const holders = holdersOf(wait)
     if (!causes.has(holders.key)) causes.set(holders.key, causeOf(holders, doings))
-    const cell = wait.agent === undefined ? script : needs.directory.cell(wait.agent)
-    return limitWait(wait, causes.get(holders.key), cell?.settings.supervision.slowMs.queued ?? false)
+    const cause = causes.get(holders.key)
+    const cell = agent === null ? script : needs.directory.cell(agent)
+    return {
+      ...{ runId, agent, turn, for: [option], kind: 'limit', since, limit },
+      ...(cause !== undefined && { cause }),
+      ...slowIf(true, cell?.settings.supervision.slowMs.queued ?? false),
+      ...(until !== undefined && { until }),
+    }
   })
   return [...told, ...limits].sort((a, b) => a.since - b.since)
 }
@@ -211,23 +218,6 @@ const kindOf = ({ call, kind }: OpenWait): string => (call && !call.waitsFor ? c
 
 const subjectOf = (wait: OpenWait): string | string[] =>
   wait.call && !wait.call.waitsFor ? (wait.call.subject ?? []) : wait.for || []
-
-const limitWait = (
-  { option, limit, runId, agent, messageId, since, until }: LimitWait,
-  cause: string | undefined,
-  slowAfterMs: number | false,
-): Wait => ({
-  runId: runId ?? '',
-  agent: agent ?? null,
-  turn: messageId ?? null,
-  for: [option],
-  kind: 'limit',
-  since,
-  limit,
-  ...(cause !== undefined && { cause }),
-  ...(slowAfterMs !== false && { slowAfterMs }),
-  ...(until !== undefined && { until }),
-})
 
 interface Needs {
   readonly supervisor: Supervisor
