@@ -106,7 +106,7 @@ export class Models {
     throw refusedAs(`${path}.module`, 'nothing', accepted, advice)
   }
 
-  /** Throws `ConfigurationError` for an override that no role uses, or that names no model. `roles`: what roles name. */
+  /** Throws `ConfigurationError` for an override that no role uses, or that names no model. */
   assertOverride(
     name: string,
     overrides: Readonly<Record<string, string>>,

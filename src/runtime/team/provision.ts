@@ -200,7 +200,7 @@ export class Provision implements Provisioning {
     return moduleScript(exports.default, code?.shown ?? specifier, protocol.config)
   }
 
-  /** Loads a module into this thread, for one life of an agent. `code`: what was imported, unless the kit has loaded it. */
+  /** Loads a module into this thread. `code`: what was imported, unless the kit has loaded it. */
   async #load(given: Omit<LocalCode, 'from'>, life: LocalThread, settings?: Cell['settings'], tool?: ToolCode) {
     const { resolveFrom: from } = this.#settings
     const place = { ...given, from }
