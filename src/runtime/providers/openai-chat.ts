@@ -30,7 +30,7 @@ import type {
 import { offeredIn } from '../../actors/model/answer-function.ts'
 import { nestsTooDeep } from '../../mailbox/json.ts'
 import { isObject } from '../../shared/checks.ts'
-import { ModelError, type ModelFailureCode } from '../../shared/errors.ts'
+import { ModelError } from '../../shared/errors.ts'
 import { own } from '../../shared/values.ts'
 import { inputText } from './call-input.ts'
 import { MOST_CALLS } from './collect.ts'
@@ -243,12 +243,7 @@ function continued(last: Block, entry: Block): Block {
 const FIELDS = ['reasoning_content', 'reasoning'] as const
 type Field = (typeof FIELDS)[number]
 
-interface ChatReasoning {
-  readonly reasoning: string
-  readonly providerData?: ProviderData
-}
-
-function reasoningIn(said: Partial<Record<Field, unknown>>): ChatReasoning | undefined {
+function reasoningIn(said: Partial<Record<Field, unknown>>): ModelPiece | undefined {
   for (const field of FIELDS) {
     const text = said[field]
     if (typeof text === 'string' && text !== '') return { reasoning: text, providerData: { [CHAT]: { field } } }
@@ -347,7 +342,10 @@ export class ChatAnswer extends OpenAIAnswer {
   take(data: unknown): ModelPiece[] {
     if (isRefusal(data, 'choices')) throw new ProviderRefusal(data)
     const { success, data: answer, error } = answerShape.safeParse(data)
-    if (!success) throw this.wrong(`answered with ${whereWrong(error)}`, faultIn(error))
+    if (!success) {
+      const isTooMany = error.issues[0]?.code === 'custom'
+      throw this.wrong(`answered with ${whereWrong(error)}`, isTooMany ? 'too_many_calls' : 'foreign_part')
+    }
     this.#usage = usageOf(answer.usage) ?? usageOf(answer.x_groq?.usage) ?? this.#usage
     const choice = answer.choices?.[0]
     if (!choice) return [] // the chunk with the usage has none, nor has Azure's first
@@ -415,7 +413,7 @@ export class ChatAnswer extends OpenAIAnswer {
 
 const usageOf = (given: unknown) => usageIn(given, 'prompt_tokens', 'completion_tokens')
 
-function wordsOf(said: z.infer<typeof messageShape>): { text: string; reasoning?: ChatReasoning } {
+function wordsOf(said: z.infer<typeof messageShape>): { text: string; reasoning?: ModelPiece } {
   const { content, refusal } = said
   const reasoning = reasoningIn(said)
   if (!Array.isArray(content)) return { text: content || refusal || '', ...(reasoning && { reasoning }) }
@@ -425,10 +423,6 @@ function wordsOf(said: z.infer<typeof messageShape>): { text: string; reasoning?
     ...(reasoning ? { reasoning } : thoughts.length > 0 && { reasoning: { reasoning: thoughts.join('') } }),
   }
 }
-
-/** Returns the kind of the first fault: a server can send a million calls of tools in one answer. */
-const faultIn = ({ issues }: z.ZodError): ModelFailureCode =>
-  issues[0]?.code === 'custom' ? 'too_many_calls' : 'foreign_part'
 
 /** Describes the first fault of an answer by names of fields and types only, never by the values in them. */
 function whereWrong({ issues }: z.ZodError): string {
