@@ -248,7 +248,7 @@ export function sampleOf(schema: object, dice: Dice, label: string): unknown {
   const root = fieldsOf(schema)
   const patterns = anyPatterns()
   const fits = (value: unknown, part: object) => issuesOf(root, value, { patterns, part }).length === 0
-  const draw = new Draw(root, dice, label, { fits, patterns })
+  const draw = new Draw(root, dice, label, fits, patterns)
   for (let n = 0; n < MOST_DRAWS; n++) {
     const value = draw.value(root, '', 0)
     if (value !== undefined && fits(value, root)) return JSON.parse(JSON.stringify(value))
@@ -276,23 +276,20 @@ const MOST_TRIES = 10
 
 const ANY_TYPE: readonly Type[] = ['string', 'string', 'string', 'integer', 'boolean', 'null']
 
-interface Checks {
-  readonly fits: (value: unknown, part: object) => boolean
-  readonly patterns: Patterns
-}
+type Fits = (value: unknown, part: object) => boolean
 
 class Draw {
   readonly #root: JsonSchema
   readonly #dice: Dice
   readonly #label: string
 
-  readonly #fits: (value: unknown, part: object) => boolean
+  readonly #fits: Fits
   readonly #patterns: Patterns
   #redraws = MOST_REDRAWS
   #parts = MOST_PARTS
   #patterned = MOST_PATTERNED
 
-  constructor(root: JsonSchema, dice: Dice, label: string, { fits, patterns }: Checks) {
+  constructor(root: JsonSchema, dice: Dice, label: string, fits: Fits, patterns: Patterns) {
     this.#root = root
     this.#dice = dice
     this.#label = label
