@@ -137,10 +137,7 @@ export const ANSWER_LIMITS: AnswerLimits = {
 const SLICE_BYTES = 64 * 1_024
 const SLICE_EVENTS = 512
 
-/**
- * Makes the error for an answer over a bound. `what` continues after the server's name: 'sends a body of more than 16
- * MiB'.
- */
+/** Makes the error. `what` continues after the server's name: 'sends a body of more than 16 MiB'. */
 export type Refuse = (what: string) => Error
 
 export function isEventStream({ ok, headers }: Response): boolean {

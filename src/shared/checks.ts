@@ -2,10 +2,7 @@
 import { ConfigurationError, DramatisError, describe, shown } from './errors.ts'
 import { optionMeant } from './text.ts'
 
-/**
- * Returns the error for one option. `path` is the option's, like `agents[0].limits.maxHeapMb`; `advice` says what to
- * do.
- */
+/** `path` is the option's, like `agents[0].limits.maxHeapMb`; `advice` says what to do. */
 export function refused(path: string, value: unknown, accepted: string, advice = ''): ConfigurationError {
   return refusedAs(path, shown(value), accepted, advice)
 }

@@ -21,10 +21,7 @@ const PROOF = 'actors/thread/thread-entry.bundle.cjs'
 
 let folder: URL | undefined
 
-/**
- * A file below the folder of this package's code, by its path from there. Throws `ConfigurationError` where it was
- * bundled and is not installed.
- */
+/** Throws `ConfigurationError` where this package was bundled and is not installed. */
 export function ownFile(path: string): URL {
   folder ??= codeFolder()
   return new URL(path, folder)

@@ -7,9 +7,7 @@ import { jsonIn } from '../../mailbox/codec.ts'
 /** Maximum characters of a log line, and of its fields as JSON. */
 const LONGEST_AGENT_LINE = 65_536
 
-/**
- * Returns the fields of a log line. Only a plain object is accepted: other JSON could be spread into a million fields.
- */
+/** Only a plain object is accepted: other JSON could be spread into a million fields. */
 export function fieldsIn(data: string | undefined): object {
   if (data === undefined) return {}
   if (data.length > LONGEST_AGENT_LINE)

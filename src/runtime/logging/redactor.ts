@@ -100,9 +100,7 @@ export class Redactor {
     return this.#known.has(text)
   }
 
-  /**
-   * Adds a key of a source that returns other keys later. Only its last 16 are known, so that their number is bounded.
-   */
+  /** Only the last 16 keys of a source are known, so that their number is bounded. */
   learnFrom(source: object, secret: string): void {
     if (secret.length < SHORTEST) return
     const last = this.#rotating.get(source) ?? new Set()
@@ -279,10 +277,7 @@ export class SecretVariables {
     this.#pauseMs = pauseMs
   }
 
-  /**
-   * Adds new secrets to the redactor. A variable costs some microseconds, so the environment is searched a few times a
-   * second at most.
-   */
+  /** A variable costs some microseconds, so the environment is searched a few times a second at most. */
   look(): void {
     const now = this.#now()
     if (now - this.#lookedAt < this.#pauseMs) return

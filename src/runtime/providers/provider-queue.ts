@@ -85,10 +85,7 @@ export class ProviderQueue {
     if (limits.remaining === 0) this.#pauseFor(ms)
   }
 
-  /**
-   * Waits until the call may begin. Resolves to the function that gives the place back. Rejects with the signal's
-   * reason, or with `ModelError` when the wait is too long.
-   */
+  /** Resolves to the function that gives the place back. Rejects with the signal's reason, or after too long a wait. */
   async enter(request: ModelRequest): Promise<() => void> {
     const { signal, model } = request
     signal.throwIfAborted()

@@ -247,10 +247,7 @@ const NOT_TAKEN =
 const pause = (ms: number | undefined) =>
   ms === undefined ? '' : `It wants to be left alone for ${Math.ceil(ms / 1_000)} s. `
 
-/**
- * Returns the error for an error in place of an answer, with status 200 or in the middle of a stream. The code of some
- * providers is the status that the error would have had.
- */
+/** The code of some providers is the status that the error would have had. */
 export function saidInPlace(body: unknown, call: FailedCall): ModelError {
   const said = errorIn(body, call.now)
   if (said.status !== undefined) return statusError(said.status, said, new Headers(), call)

@@ -35,10 +35,7 @@ export function moduleFrom(module: unknown, path: string): string {
   return module
 }
 
-/**
- * Returns the folder from which packages are resolved: that of the file, or the path itself if it is a folder. Throws
- * if it can be neither.
- */
+/** Returns the folder from which packages are resolved: that of the file, or the path itself if it is a folder. */
 export function folderFrom(file: unknown, path: string): string {
   const href = isUrl(file) ? file.href : file
   const accepted = 'a file: URL or an absolute path, as import.meta.url or __filename'

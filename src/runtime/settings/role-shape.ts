@@ -387,10 +387,7 @@ export const spawnShape = shape<SpawnRole>(
   'name',
 )
 
-/**
- * Shape of a type that an agent defines. The module is checked by the registry, which knows the place that it is
- * relative to.
- */
+/** The module is checked by the registry, which knows the place that it is relative to. */
 export const typeShape = shape<AgentType>(
   { ...roleInfo, class: someText, module: text, tools: spawnToolsShape },
   'name',

@@ -31,10 +31,7 @@ interface Given {
   readonly tools: ToolSettings
 }
 
-/**
- * Returns the isolation of the role at `path`. Throws `ConfigurationError` for a role that says 'shared' and cannot be.
- * A default of the team holds for the roles that can.
- */
+/** Throws for a role that says 'shared' and cannot be. A default of the team holds for the roles that can. */
 export function isolationOf(role: AgentRole, path: string, { team = 'thread', ...given }: Given): Isolation {
   const wanted = role.isolation ?? team
   if (wanted === 'thread') return 'thread'

@@ -40,10 +40,7 @@ export class Letters {
     if (!this.#supervisor.journal.removeLetter(id)) throw unknown(id)
   }
 
-  /**
-   * Sends a dead letter again. Resolves to the id of the new message's run when its recipient has accepted it; the
-   * letter stays until then.
-   */
+  /** Resolves to the id of the new message's run when its recipient has accepted it; the letter stays until then. */
   async replay(id: string): Promise<string> {
     const letter = this.#supervisor.journal.deadLetters.get(id)
     if (!letter) throw unknown(id)
@@ -174,9 +171,7 @@ const isBlank = (value: unknown) =>
 
 const jsonOf = (value: unknown) => (value === undefined ? undefined : JSON.stringify(value))
 
-/**
- * Validates a message. The schema is loaded with the first message from outside, since most teams start without one.
- */
+/** The schema is loaded with the first message from outside, since most teams start without one. */
 async function parsed(input: unknown): Promise<MessageInput> {
   const { parseMessage } = await import('../../mailbox/parse-message.ts')
   const message = parseMessage(input)
@@ -272,9 +267,7 @@ export class Posting {
     }
   }
 
-  /**
-   * Returns the error. The refused message becomes a dead letter if it had a recipient and is not a dead letter yet.
-   */
+  /** The refused message becomes a dead letter if it had a recipient and is not a dead letter yet. */
   #kept(error: unknown, input: unknown, to?: string): unknown {
     if (!(error instanceof DramatisError) || error instanceof TeamClosedError || this.#buried.has(error)) return error
     this.#buried.add(error)
@@ -339,10 +332,7 @@ export class Posting {
     return run
   }
 
-  /**
-   * Sends a request, or a task, which has an answer in any case. Resolves with the response where the message requires
-   * one, else with null when it is accepted.
-   */
+  /** Resolves with the response where the message requires one, else with null when it is accepted. */
   async #request(message: MessageInput, sender: Cell): Promise<AgentMessage | null> {
     const { type = 'request' } = message
     if (type !== 'request' && type !== 'delegate')

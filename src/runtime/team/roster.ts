@@ -121,10 +121,7 @@ export class Newcomers {
     if (!isDeepStrictEqual(old, rest)) outdated.push(now.name)
   }
 
-  /**
-   * Adds the type that an agent defines: it joins the team, and once it has started it is saved in the registry.
-   * `joins`: called when it has joined.
-   */
+  /** Saves the type that an agent defines once an agent of it has started. `joins`: called when it has joined. */
   async define({ cell: by, run }: HostCaller, given: object, joins: (cell: Cell) => void): Promise<string> {
     typeShape(given, 'type')
     const type = given as AgentType
@@ -203,10 +200,7 @@ export class Roster implements MadeAgents {
     await this.#leaving.get(keyOf(name, run))
   }
 
-  /**
-   * Adds an agent, whose mailbox takes messages from now on; `begin` starts its thread. Its role may name agents in
-   * `expected`.
-   */
+  /** Its mailbox takes messages from now on; `begin` starts its thread. The role may name agents in `expected`. */
   add(role: AgentRole, expected: readonly string[] = []): Cell {
     const everybody = this.#supervisor.directory.cells.filter(({ settings, removed }) => settings.isAgent && !removed)
     const cell = this.#enter(this.#settings.newcomer(role, 'role', namesOf(everybody), expected), 'role')
@@ -396,10 +390,7 @@ export class Roster implements MadeAgents {
     await Promise.all(stopped.flatMap((each) => [lifecycle.revive(each), lifecycle.ready(each)]))
   }
 
-  /**
-   * Returns the function that loads the code of an agent again. Throws `UnknownAgentError`, and `ConfigurationError`
-   * for wrong options and for an agent without code to load.
-   */
+  /** Throws `UnknownAgentError`, and `ConfigurationError` for wrong options and for an agent without code to load. */
   reloader(name: string, options: ReloadOptions, kit: TeamKit | undefined): () => Promise<void> {
     reloadOptions(options, '')
     const cell = this.present(name)

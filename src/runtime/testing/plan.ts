@@ -120,9 +120,7 @@ export class Faults {
     after(Math.floor(LATEST_STEP * this.#dice.random() ** 2)) // most turns are short
   }
 
-  /**
-   * Returns a random delay in ms, from 1 on, on a logarithmic scale, so that short delays are as likely as long ones.
-   */
+  /** On a logarithmic scale, so that short delays are as likely as long ones. */
   #anyTime(): number {
     return Math.ceil(LONGEST_DELAY_MS ** this.#dice.random())
   }

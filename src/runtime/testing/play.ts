@@ -74,9 +74,7 @@ const KIND_OF: Readonly<Partial<Record<string, OutcomeKind>>> = {
   STALL: 'stall',
 }
 
-/**
- * Returns the kind of a run that ended with that error: the first of its causes that is a detector's finding decides.
- */
+/** The first of the causes that is a detector's finding decides. */
 function kindOf(error: Caused): OutcomeKind {
   return Array.from(causesOf(error), ({ code }) => own(KIND_OF, code)).find(Boolean) ?? 'failed'
 }
@@ -135,10 +133,7 @@ export interface PlayedTeam extends TeamRuntime {
 
 const CLOSE_STEP_MS = 1_000
 
-/**
- * Plays one seed. `makeTeam` makes the team with the clock of `stage` and the given kit. Rejects with
- * `ConfigurationError` for a team that cannot work at all.
- */
+/** Rejects with `ConfigurationError` for a team that cannot work at all. */
 export async function playSeed(
   seed: number,
   stage: Stage,
@@ -242,10 +237,7 @@ function outcomeOf(result: MultiAgentResult<undefined>): Outcome {
   return { agent, ok: false, error: new AgentFailedError('The answer has left the log, which is full.', { agent }) }
 }
 
-/**
- * Closes the team and advances the clock meanwhile, since agents that ignore their signal end only after the grace
- * time.
- */
+/** Advances the clock meanwhile, since agents that ignore their signal end only after the grace time. */
 export async function close(team: TeamRuntime, { clock }: Stage): Promise<void> {
   const closed = team.close()
   const isClosed = settling(closed)

@@ -51,9 +51,7 @@ export class Reach {
     return this.#begun && !this.#over.signal.aborted
   }
 
-  /**
-   * Runs the step. Rejects if it takes too long, most likely because it waits for the team, which waits for the step.
-   */
+  /** Rejects if the step takes too long, most likely because it waits for the team, which waits for the step. */
   run<T>(work: () => Promise<T> | T): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       this.#late = reject

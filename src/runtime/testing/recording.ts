@@ -61,10 +61,7 @@ export class Recording implements StepAnswers {
     }
   }
 
-  /**
-   * Returns the recorded answer, or asks and records it. Equal requests at the same time share one answer. Headers are
-   * not compared, since they hold dates and keys.
-   */
+  /** Equal requests at the same time share one answer. Headers are not compared, since they hold dates and keys. */
   answer(asked: Asked): Promise<Recorded> {
     const key = `${asked.method} ${asked.url} ${asked.body}`.trim()
     const known = this.#known.get(key)

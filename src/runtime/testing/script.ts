@@ -28,11 +28,7 @@ export interface TeamFile {
 export class Scripts {
   readonly #compiled = new Map<string, Promise<Script>>()
 
-  /**
-   * `specifier` and `from` as in `loadable`; `option` names it in errors.
-   *
-   * Rejects with `ConfigurationError` if there is no such code or it does not compile.
-   */
+  /** `specifier` and `from` as in `loadable`; `option` names it in errors. */
   agent(specifier: string, from: string, option: string): Promise<Script> {
     return this.#once(`agent ${from} ${specifier}`, () => compiled(specifier, from, option, false))
   }

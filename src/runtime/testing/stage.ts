@@ -36,9 +36,7 @@ interface Told {
   readonly failure?: { readonly error: unknown }
 }
 
-/**
- * Returns a client that answers in real time. `beat`: called while it works, so that the thread does not look stuck.
- */
+/** `beat`: called while the client works, so that the thread does not look stuck. */
 function inRealTime(client: ModelClient, outside: Outside, beat: () => void): ModelClient {
   return {
     async *complete(request) {

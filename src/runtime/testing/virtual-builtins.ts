@@ -234,10 +234,7 @@ export function virtualCrypto(dice: Dice, outside: Outside, refuse: Refuse): { w
   return { webcrypto, node }
 }
 
-/**
- * Returns the bytes that `randomFillSync` would fill. Throws Node's own errors: Node fills the bytes first, then they
- * are overwritten.
- */
+/** Throws Node's own errors: Node fills the bytes first, then they are overwritten. */
 function checkedRange(target: Filled, offset = 0, size?: number): Uint8Array {
   nodeCrypto.randomFillSync(target, offset, size)
   const view = ArrayBuffer.isView(target)

@@ -35,10 +35,7 @@ import {
   shownPlace,
 } from './compile.ts'
 
-/**
- * All of these for the sources and the packages of a bundle. Those that would count if they were there are among
- * them.
- */
+/** Those that would count if they were there are among them. */
 async function configsOf(sources: Iterable<string>, packages: Iterable<string>): Promise<Set<string>> {
   const found = new Set<string>()
   for (const folder of new Set([...sources].map(dirname))) {
@@ -170,10 +167,7 @@ async function remembered(key: string): Promise<string | undefined> {
   return note && (await isUpToDate(note)) ? note.bundle : undefined
 }
 
-/**
- * The bundle as a data: URL. Node has no source maps for these: a stack names lines of the bundle, and the source that
- * it is of.
- */
+/** Node has no source maps for data: URLs: a stack names lines of the bundle, and the source that it is of. */
 function remember(key: string, entry: string, { code }: Compiled, note: Note | undefined): string {
   const named = `${code}//# sourceURL=bundle-of:${encodeURI(entry)}\n`
   const bundle = `data:text/javascript;base64,${Buffer.from(named).toString('base64')}`
@@ -339,10 +333,7 @@ export async function sourcesOf(specifier: string, from: string): Promise<Readon
 
 export type ImportedCode = Exclude<AgentCode, { model: true }> | ToolCode
 
-/**
- * The error of an agent whose module threw while it was imported, or that of a tool. `error` says what, its cause is
- * what was thrown.
- */
+/** `error` says what was thrown while the module of an agent or a tool was imported; its cause is that. */
 export async function importFailure(
   { info, option }: { readonly info: { readonly name: string }; readonly option: string },
   code: ImportedCode,
