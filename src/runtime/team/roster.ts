@@ -200,7 +200,7 @@ export class Roster implements MadeAgents {
     await this.#leaving.get(keyOf(name, run))
   }
 
-  /** Its mailbox takes messages from now on; `begin` starts its thread. The role may name agents in `expected`. */
+  /** Adds an agent, which takes messages from now on; its role may name agents in `expected`. `begin` starts it. */
   add(role: AgentRole, expected: readonly string[] = []): Cell {
     const everybody = this.#supervisor.directory.cells.filter(({ settings, removed }) => settings.isAgent && !removed)
     const cell = this.#enter(this.#settings.newcomer(role, 'role', namesOf(everybody), expected), 'role')
