@@ -294,37 +294,6 @@ export const BLANK: Readonly<FrameFields> = {
   polling: false,
 }
 
-/** Writes the header of a frame of `bytes` bytes. The caller must write the id. */
-function writeHeader(
-  memory: Memory,
-  at: number,
-  fields: FrameFields,
-  flags: number,
-  bytes: number,
-  bodyBytes: number,
-  time: number,
-): void {
-  const { i32 } = memory
-  const i = at >> 2
-  i32[i + KIND] =
-    fields.kind |
-    (flags << 8) |
-    (Math.min(fields.attempt - 1, 255) << 16) |
-    (TYPE_INDEX[fields.type] << 24) |
-    (fields.polling ? POLLING : 0) |
-    (fields.waiting << WAITING_SHIFT)
-  i32[i + WHO] = fields.sender | (fields.recipient << 16)
-  i32[i + RUN_INDEX] = fields.run
-  i32[i + TURN] = fields.turn
-  i32[i + CORRELATION] = fields.correlation
-  i32[i + STEP] = fields.step
-  i32[i + BODY] = bodyBytes
-  memory.f64[(at >> 3) + TIME] = time
-  i32[i + LIMIT] = fields.limit
-  i32[i + PRIORITY] = fields.priority
-  i32[i] = bytes
-}
-
 /** Writes a frame that has only a header. */
 export function writeControl(
   memory: Memory,
@@ -540,8 +509,26 @@ export function writeFrame(memory: Memory, at: number, fields: FrameFields, time
   if (threadId !== undefined) end = writeString(memory, end, threadId)
   if (name !== undefined) end = writeString(memory, end, name)
   const bytes = (end - at + 7) & ~7
-  if (bytes > end - at) memory.i32[end >> 2] = 0 // frames go to the log, and this word would have what stood here before
-  writeHeader(memory, at, fields, flags, bytes, end - at - HEADER, time)
+  const { i32 } = memory
+  if (bytes > end - at) i32[end >> 2] = 0 // frames go to the log, and this word would have what stood here before
+  const i = at >> 2
+  i32[i + KIND] =
+    fields.kind |
+    (flags << 8) |
+    (Math.min(fields.attempt - 1, 255) << 16) |
+    (TYPE_INDEX[fields.type] << 24) |
+    (fields.polling ? POLLING : 0) |
+    (fields.waiting << WAITING_SHIFT)
+  i32[i + WHO] = fields.sender | (fields.recipient << 16)
+  i32[i + RUN_INDEX] = fields.run
+  i32[i + TURN] = fields.turn
+  i32[i + CORRELATION] = fields.correlation
+  i32[i + STEP] = fields.step
+  i32[i + BODY] = end - at - HEADER
+  memory.f64[(at >> 3) + TIME] = time
+  i32[i + LIMIT] = fields.limit
+  i32[i + PRIORITY] = fields.priority
+  i32[i] = bytes
   return bytes
 }
 

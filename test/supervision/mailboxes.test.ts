@@ -895,7 +895,6 @@ async function host(t: Test) {
     if (kind === END) return void outbox.writeEnd(bytes, [0, 0, 0, 0], 0)
     outbox.link.claim(fields.recipient, bytes, TURN, 1)
     outbox.write(bytes, 'soon')
-    outbox.link.claimed()
   }
   const flood = () => {
     for (const _ of numbers(MANY)) write('flooder', SEND, 'flooded')

@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import type { AgentContext, OrchestratorContext, RequestOptions } from '../../src/actors/definition/context.ts'
 import { Link } from '../../src/actors/turn/link.ts'
-import { Parking } from '../../src/actors/turn/parking.ts'
+import { NO_SLOT, Parking } from '../../src/actors/turn/parking.ts'
 import { mostOpenTurns, PARKED, parkedWord, SURELY, TAKEN, Window } from '../../src/mailbox/channel.ts'
 import { PERMITS_WANTED, TeamMemory } from '../../src/mailbox/team-memory.ts'
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
@@ -845,7 +845,7 @@ class Play {
   open(): void {
     if (this.#turns.length === mostOpenTurns(CONCURRENCY)) return
     const rest = { isTold: false, isTaken: false, isWithout: false, isShelved: false }
-    this.#turns.push({ run: ++this.#runs, slot: this.#parking.open(), ...rest })
+    this.#turns.push({ run: ++this.#runs, slot: NO_SLOT, ...rest })
   }
 
   act(act: (typeof acts)[number], which: number): void {
@@ -903,7 +903,8 @@ class Play {
     const told = this.#turns.filter(({ isTold }) => isTold)
     equal(this.#parking.marked, told.length + this.#turns.filter(({ isWithout }) => isWithout).length)
     for (const { run, slot, isTold, isTaken, isShelved } of this.#turns)
-      if (!isShelved) equal(this.#words.words[PARKED + slot], isTold ? parkedWord(run, isTaken ? TAKEN : SURELY) : 0)
+      if (!isShelved && (isTold || slot !== NO_SLOT))
+        equal(this.#words.words[PARKED + slot], isTold ? parkedWord(run, isTaken ? TAKEN : SURELY) : 0)
   }
 }
 

@@ -21,34 +21,27 @@ import type { PatchNotice } from '../definition/assignment.ts'
 import type { AgentHandlers, Reply } from '../definition/definition.ts'
 import { checkBySchema } from '../definition/schema.ts'
 import { withContentField } from '../model/structured-output.ts'
-import type { Outbox } from '../turn/link.ts'
+import type { AgentThread } from '../turn/open-turn.ts'
 import type { TurnStart } from '../turn/replay.ts'
 import type { RunView } from '../turn/run-views.ts'
 import type { Draft } from '../turn/state.ts'
 import type { Turn } from '../turn/turn.ts'
 
-/** The parts of the loop that a commit needs. */
-export interface CommitHost {
-  readonly outbox: Outbox
-  readonly agent: string
-  /** True for a protocol script, whose DramatisErrors become the run's error unchanged. */
-  readonly script: boolean
-  readonly output: AgentHandlers['output']
-  name(index: number): string
-  /** Makes the turn's draft the agent's state. */
-  keep(draft: Draft): void
-}
-
 const NONE: readonly string[] = []
 const NO_REPLY = { content: '', structuredData: undefined }
 
 export class Commit {
-  readonly #host: CommitHost
+  readonly #thread: AgentThread
+  readonly #output: AgentHandlers['output']
+  /** True for a protocol script, whose DramatisErrors become the run's error unchanged. */
+  readonly #isScript: boolean
   /** Bytes of the END that is to be written, if they are known. */
   #bytes = 0
 
-  constructor(host: CommitHost) {
-    this.#host = host
+  constructor(thread: AgentThread, output: AgentHandlers['output'], isScript: boolean) {
+    this.#thread = thread
+    this.#output = output
+    this.#isScript = isScript
   }
 
   /**
@@ -62,37 +55,35 @@ export class Commit {
     failure ??= this.#prepare(turn, value)
     if (failure) this.#prepareEnd(start, '', JSON.stringify(errorData(failure)), FAILED)
     turn.close()
-    const { outbox } = this.#host
+    const { outbox } = this.#thread
     return outbox.writeEnd(this.#bytes || outbox.size(), start.id, start.startedAt)
   }
 
-  /** Checks whether the reply must first be validated against the output schema. */
-  checks(turn: Turn): boolean {
-    return this.#host.output !== undefined && turn.start.correlation !== 0 && turn.reason === undefined
-  }
-
+  /** Validates the reply against the output schema. */
   async check(turn: Turn, value: unknown): Promise<unknown> {
-    const { agent, output } = this.#host
+    const agent = this.#thread.role.name
     const { content, structuredData } = replyOf(value, turn.start, agent)
-    if (!output) return value
+    if (!this.#output) return value
     const fail = (issues: string) => {
       const text = `The reply of agent "${agent}" misses its output schema: ${issues}`
       return new ReplyInvalidError(text, { agent, issues })
     }
-    return { content, structuredData: await checkBySchema(output, structuredData, fail) }
+    return { content, structuredData: await checkBySchema(this.#output, structuredData, fail) }
   }
 
   #prepare(turn: Turn, value: unknown): DramatisError | undefined {
     const { start } = turn
-    const { outbox, agent } = this.#host
+    const { outbox, role } = this.#thread
+    const agent = role.name
     try {
-      const reply = start.correlation === 0 ? NO_REPLY : inForm(replyOf(value, start, agent), start)
+      const said = start.correlation === 0 ? NO_REPLY : replyOf(value, start, agent)
+      const reply = start.message ? withContentField(said, start.message) : said
       const { structuredData } = reply
       const data = structuredData === undefined ? undefined : dataOf(structuredData, start, agent)
       const bytes = plainFrameBytes(reply.content, data)
       if (bytes > outbox.maxMessageBytes) throw replyTooLarge(agent, bytes, outbox.maxMessageBytes)
-      if (turn.changes) this.#writePatches(turn)
-      const missed = start.replay?.unmatched((index) => this.#host.name(index)) ?? NONE
+      if (turn.drafts) this.#writePatches(turn)
+      const missed = start.replay?.unmatched((index) => this.#thread.name(index)) ?? NONE
       this.#prepareEnd(start, reply.content, data, 0, { missed, told: turn.answerMetadata })
       const { metadata, threadId } = outbox.fields
       if (metadata === undefined && threadId === undefined && !outbox.keys) this.#bytes = bytes
@@ -103,7 +94,7 @@ export class Commit {
   }
 
   #prepareEnd(start: TurnStart, content: string, data: string | undefined, flags: number, said = NOTHING): void {
-    const fields = this.#host.outbox.begin(END, start.run, start.turn, 0, content, data)
+    const fields = this.#thread.outbox.begin(END, start.run, start.turn, 0, content, data)
     fields.type = 'response'
     fields.flags = flags
     fields.recipient = start.caller
@@ -111,7 +102,8 @@ export class Commit {
     fields.attempt = start.attempt
     const answered = start.correlation === 0 ? undefined : start.message
     if (answered?.threadId) fields.threadId = answered.threadId
-    fields.metadata = endMetadata(answered?.subTask, said)
+    const subTask = answered?.subTask
+    if (subTask || said.missed.length > 0 || said.told) fields.metadata = endMetadata(subTask, said)
   }
 
   #writePatches(turn: Turn): void {
@@ -120,7 +112,7 @@ export class Commit {
     const runState = turn.draftOf('runState')
     if (state) {
       this.#writePatch(start, { scope: 'agent', patches: state.patches })
-      this.#host.keep(state)
+      this.#thread.state = state.value
     }
     if (runState) {
       const { view } = start
@@ -131,26 +123,27 @@ export class Commit {
   }
 
   #writePatch(start: TurnStart, notice: PatchNotice): void {
-    const { outbox } = this.#host
+    const { outbox } = this.#thread
     const fields = outbox.begin(PATCH, start.run, start.turn, 0, '', JSON.stringify(notice))
     fields.attempt = start.attempt
     outbox.write(outbox.size(), 'later') // the end of the turn follows
   }
 
   #describe(start: TurnStart): string {
-    return `its turn for a ${start.type} from "${start.message?.sender ?? this.#host.name(start.caller)}"`
+    return `its turn for a ${start.type} from "${start.message?.sender ?? this.#thread.name(start.caller)}"`
   }
 
   /**
    * Converts anything thrown into an error that names the agent and the activity that failed. Refusals stay unchanged.
    */
   failure(thrown: unknown, at: string): DramatisError {
+    const agent = this.#thread.role.name
     // An error in OWN that this agent raised itself stays unchanged. The same error from another agent counts as this
     // agent's failure.
     if (OWN.some((Own) => thrown instanceof Own) && thrown instanceof DramatisError) {
-      if ((thrown.details.agent ?? this.#host.agent) === this.#host.agent) return thrown
+      if ((thrown.details.agent ?? agent) === agent) return thrown
     }
-    const { agent, script } = this.#host
+    const script = this.#isScript
     if (script && thrown instanceof DramatisError) return thrown
     const cause = thrown instanceof DramatisError ? thrown.toJSON() : describe(thrown)
     const text = script
@@ -168,11 +161,9 @@ interface Said {
 
 const NOTHING: Said = { missed: NONE, told: undefined }
 
-/** Returns the metadata of an answer; undefined for most. They also name what it answers. */
-const endMetadata = (subTask: SubTaskHead | undefined, { missed, told }: Said): string | undefined =>
-  subTask || missed.length > 0 || told
-    ? JSON.stringify({ ...(subTask && { [SUB_TASK]: subTask }), ...(missed.length > 0 && { missed }), ...told })
-    : undefined
+/** Returns the metadata of an answer that has some. They also name what it answers. */
+const endMetadata = (subTask: SubTaskHead | undefined, { missed, told }: Said): string =>
+  JSON.stringify({ ...(subTask && { [SUB_TASK]: subTask }), ...(missed.length > 0 && { missed }), ...told })
 
 /** Returns the change of a run's state. A value that the log does not have yet is written as it is, changed. */
 function noticeOf({ based, runState, threadId }: RunView, { value, patches }: Draft): Omit<PatchNotice, 'scope'> {
@@ -187,10 +178,6 @@ const replyTooLarge = (agent: string, bytes: number, limit: number) =>
     `The reply of agent "${agent}" is ${bytes} bytes encoded; at most ${limit} are taken (communication.maxMessageBytes).`,
     { bytes, agent, limit },
   )
-
-/** Returns the reply with the content that its caller wants. */
-const inForm = (reply: { content: string; structuredData: unknown }, { message }: TurnStart) =>
-  message ? withContentField(reply, message) : reply
 
 /** Converts a handler's result to a reply, or throws a ReplyInvalidError. */
 function replyOf(value: unknown, start: TurnStart, agent: string): { content: string; structuredData: unknown } {

@@ -1,4 +1,4 @@
-/** Validates the data of a message against the recipient's input schema. */
+/** The loop of an agent: takes frames, runs turns, settles waits, and sleeps when there is nothing to do. */
 
 import type { BlackboardEntry } from '../../blackboard/entry.ts'
 import { Window } from '../../mailbox/channel.ts'
@@ -7,7 +7,6 @@ import {
   allocate,
   CANCEL,
   CORRELATION,
-  type FrameId,
   HEADER,
   KIND,
   type Memory,
@@ -48,7 +47,8 @@ import { strategyOf } from '../model/window.ts'
 import { TurnContext } from '../turn/context.ts'
 import { GrantedKeys } from '../turn/granted.ts'
 import { turnLogger } from '../turn/host-calls.ts'
-import { Link, NOTHING_TAKEN, Outbox, SendQueue, type Taken, type ThreadPort, type Wait, Waits } from '../turn/link.ts'
+import { Link, NOTHING_TAKEN, Outbox, SendQueue, type Taken, type ThreadPort } from '../turn/link.ts'
+import { type AgentThread, type Wait, Waits } from '../turn/open-turn.ts'
 import { ExternalMemory } from '../turn/own-work.ts'
 import { GoingOn, NO_SLOT, Parking } from '../turn/parking.ts'
 import type { TurnStart } from '../turn/replay.ts'
@@ -56,7 +56,7 @@ import { deepFreeze, firstState, Names, NO_RUN, type RunView, RunViews } from '.
 import { StateRules } from '../turn/state.ts'
 import { WrittenSteps } from '../turn/steps.ts'
 import type { Toolbox } from '../turn/toolbox.ts'
-import { Turn, type TurnNeeds } from '../turn/turn.ts'
+import { Turn } from '../turn/turn.ts'
 import { Commit } from './commit.ts'
 import { HeldTurns, Nesting, Probes } from './nesting.ts'
 import { EarlyAborts, Replies } from './replies.ts'
@@ -115,12 +115,6 @@ const isThenable = (value: unknown): value is PromiseLike<unknown> =>
 
 const thrownBy = (error: unknown) => error ?? new Error(`a handler threw ${error}`)
 
-/** The agent loop, as far as the start needs it. `startAgent` sets `data` and `state`. */
-export interface Starting extends TurnNeeds {
-  data: unknown
-  state: object
-}
-
 /**
  * Prepares the agent's state and data, then runs its start hook. Returns the state as JSON if the host does not have it
  * yet.
@@ -129,7 +123,7 @@ export interface Starting extends TurnNeeds {
  * @param state state that an earlier thread of this agent left, as JSON
  */
 async function startAgent(
-  loop: Starting,
+  loop: AgentThread,
   handlers: AgentHandlers,
   option: string,
   state: string | undefined,
@@ -146,7 +140,7 @@ async function startAgent(
   return now === state ? undefined : now
 }
 
-const dataOf = ({ role }: Starting, schema: NonNullable<AgentHandlers['data']>, path: string): Promise<unknown> =>
+const dataOf = ({ role }: AgentThread, schema: NonNullable<AgentHandlers['data']>, path: string): Promise<unknown> =>
   checkBySchema(
     schema,
     role.data,
@@ -157,7 +151,7 @@ const dataOf = ({ role }: Starting, schema: NonNullable<AgentHandlers['data']>, 
       }),
   )
 
-async function runStart(loop: Starting, start: NonNullable<AgentHandlers['start']>): Promise<void> {
+async function runStart(loop: AgentThread, start: NonNullable<AgentHandlers['start']>): Promise<void> {
   const turn = new Turn(loop, {
     turn: 0,
     run: 0,
@@ -204,15 +198,10 @@ export function startFailure(agent: string, error: unknown): DramatisError {
   return new StartFailedError(`Agent "${agent}" failed while it started: ${describe(error)}`, { agent }, error)
 }
 
-/*
- * The turn loop of one agent: takes frames, runs turns, writes commits, settles waits, and sleeps when there is nothing
- * to do. The same code runs in a worker thread and, for tests and protocol scripts, in the host thread.
- */
-
 const TURNS_A_SLICE = 512
 const SLICE_MS = 1
 
-export class AgentLoop {
+export class AgentLoop implements AgentThread {
   readonly role: RoleInfo
   readonly link: Link
   readonly parking: Parking
@@ -225,10 +214,10 @@ export class AgentLoop {
   state: object = {}
   readonly stateRules: StateRules
   readonly verbs: readonly string[]
-  readonly loops: TurnNeeds['loops']
+  readonly loops: AgentThread['loops']
   readonly messagesPerTurn: number
-  readonly guardedBy: TurnNeeds['guardedBy']
-  readonly roleOutput: TurnNeeds['roleOutput']
+  readonly guardedBy: AgentThread['guardedBy']
+  readonly roleOutput: AgentThread['roleOutput']
   readonly strategy: ContextStrategy | undefined
   readonly #option: string
   readonly #handlers: AgentHandlers
@@ -248,6 +237,7 @@ export class AgentLoop {
   readonly #held: HeldTurns
   readonly #probes: Probes
   readonly #replies: Replies
+  readonly #aborts: EarlyAborts
   readonly #commit: Commit
   readonly #external: ExternalMemory | undefined
   readonly #taken: Taken = { ...NOTHING_TAKEN }
@@ -257,14 +247,15 @@ export class AgentLoop {
   /** True while no message may begin: the agent is stopping, or its last turn ended without a permit. */
   #takesNone = false
   /**
-   * True if a turn began or continued since the event loop last turned. Microtasks of its handler may still be pending.
+   * True if a turn began or continued since the event loop last turned, when all microtasks of its handler are done.
    */
   #stirred = false
   /** End time of the previous turn within the same slice, 0 if there is none. */
   #endedAt = 0
   readonly #resume = () => {
     this.#again = false
-    this.#turned()
+    if (!this.#pumping) this.#stirred = false
+    this.pump()
   }
   readonly #directory: Directory
 
@@ -321,6 +312,7 @@ export class AgentLoop {
       timer: (ms, task) => port.scheduler.timer(ms, task),
       changed: (turn) => this.#changed(turn),
     })
+    this.#aborts = new EarlyAborts(window)
     this.#replies = new Replies({
       me: this.#me,
       link: this.link,
@@ -330,7 +322,7 @@ export class AgentLoop {
       names: this.#names,
       turns: this.#turns,
       nesting: this.#nesting,
-      aborts: new EarlyAborts(window),
+      aborts: this.#aborts,
       probes: this.#probes,
       endUnbegun: (request, reason) => this.#beginNested(request, reason),
       stepWritten: (place) => this.writtenSteps?.written(place),
@@ -345,20 +337,12 @@ export class AgentLoop {
     const random = () => (Math.imul(assignment.seed, 0x9e3779b1) >>> 2) / 2 ** 30
     const keys = GrantedKeys.of(assignment.env, assignment.keys)
     this.outbox = new Outbox(this.link, assignment.index, assignment.maxMessageBytes, this.now, random, keys)
-    this.sends = new SendQueue({ link: this.link, outbox: this.outbox, waits: this.waits })
-    this.#commit = new Commit({
-      outbox: this.outbox,
-      agent: assignment.role.name,
-      script: scriptContext !== undefined,
-      output: handlers.output,
-      name: (index) => this.name(index),
-      keep: (draft) => {
-        this.state = draft.value
-      },
-    })
+    this.sends = new SendQueue(this.outbox, this.waits)
+    this.#commit = new Commit(this, handlers.output, scriptContext !== undefined)
     port.onRing(() => {
       this.link.woken()
-      this.#turned()
+      if (!this.#pumping) this.#stirred = false
+      this.pump()
     })
   }
 
@@ -392,12 +376,6 @@ export class AgentLoop {
 
   // ---- the pump
 
-  /** Pumps after the event loop has turned, when all microtasks of the handlers are done. */
-  #turned(): void {
-    if (!this.#pumping) this.#stirred = false
-    this.pump()
-  }
-
   pump(): void {
     if (this.#pumping || this.link.closed) return
     this.#pumping = true
@@ -414,10 +392,14 @@ export class AgentLoop {
   /** Runs the frames that are present. Returns true if more frames wait but timers and sockets must run first. */
   #run(): boolean {
     this.#endedAt = 0
-    if (this.#replies.drain()) this.#stir()
-    if (this.#turns.length === 0) this.#port.work?.rest()
-    else if (this.#isFull()) return false
-    const { scheduler } = this.#port
+    const { scheduler, work } = this.#port
+    if (this.#replies.drain()) {
+      this.#stirred = true
+      work?.stir()
+    }
+    if (this.#turns.length > 0) {
+      if (this.#isFull()) return false
+    } else if (work?.hasConnections) work.rest()
     let until = 0 // read behind the first turn: most often it is the only one
     let turns = 0
     let more = false
@@ -430,18 +412,10 @@ export class AgentLoop {
     return more
   }
 
-  /**
-   * Marks that a turn begins or gets an answer. Work opened from here on belongs to that turn, even if the callback of
-   * another turn led here.
-   */
-  #stir(): void {
-    this.#stirred = true
-    this.#port.work?.stir()
-  }
-
   /** True if no message may begin. Nested turns share the slot of their outer turn, so only runs are counted then. */
   #isFull(): boolean {
     if (this.#takesNone) return true
+    if (this.#turns.length === 0) return false
     const shelved = this.#shelved.size
     if (this.#turns.length - shelved < this.#concurrency) return false
     return !this.#nesting.isOpen || this.#nesting.runs - shelved >= this.#concurrency
@@ -461,7 +435,7 @@ export class AgentLoop {
     if (this.#probes.waiting) {
       if (this.#stirred)
         this.#later() // the turn that got an answer continues before it is judged
-      else this.#probes.answer(this, this.#turns, (turn) => this.#replies.isComing(turn))
+      else this.#probes.answer(this, this.#turns, (turn) => this.#replies.replays.has(turn))
     }
     if (this.#held.any) {
       if (this.#stirred) this.#later()
@@ -517,17 +491,13 @@ export class AgentLoop {
     const attempt = ((i32[i + KIND]! >>> 16) & 0xff) + 1
     const turnId = i32[i + TURN]!
     // Replies carry the run's data, new agents and the log of earlier attempts. They are published before the message.
-    if (attempt > 1 || !this.#runs.has(run) || !this.#names.isKnown(i32[i + WHO]! & 0xffff))
+    if (attempt > 1 || !this.#runs.find(run) || !this.#names.isKnown(i32[i + WHO]! & 0xffff))
       this.#replies.drainFor(turnId)
-    this.#stir()
-    const id = readId(memory, at)
-    const message = new ReceivedMessage(memory, at, id, this.#directory)
-    const start = this.#startOf(memory, at, id, message, this.parking.open(), false)
+    this.#stirred = true
+    this.#port.work?.stir()
+    const turn = this.#open(memory, at, NO_SLOT, false)
     this.link.done('plain', this.#taken) // the turn counts as begun from here on
-    const turn = new Turn(this, start)
-    const context = this.#scriptContext?.(turn) ?? new TurnContext(turn)
-    this.#turns.push(turn)
-    this.#perform(turn, context, message, this.#replies.takeAbort(turnId))
+    this.#perform(turn, this.#aborts.size > 0 ? this.#aborts.take(turnId) : undefined)
   }
 
   /**
@@ -536,38 +506,31 @@ export class AgentLoop {
    */
   #beginNested(request: Memory, aborted: DramatisError | undefined): void {
     const [outer] = this.#nesting.of(runOf(request, 0))
-    const id = readId(request, 0)
-    const message = new ReceivedMessage(request, 0, id, this.#directory)
-    const start = this.#startOf(request, 0, id, message, outer?.start.slot ?? NO_SLOT, true)
-    const turn = new Turn(this, start)
-    this.#turns.push(turn)
+    const turn = this.#open(request, 0, outer ? this.parking.slotOf(outer.start) : NO_SLOT, true)
     if (!aborted) {
       this.#nesting.began(turn)
-      this.writeControl(NESTED, start, 0, 0)
+      this.writeControl(NESTED, turn.start, 0, 0)
     }
-    this.#perform(turn, new TurnContext(turn), message, aborted)
+    this.#perform(turn, aborted)
   }
 
-  #startOf(
-    memory: Memory,
-    at: number,
-    id: FrameId,
-    message: ReceivedMessage,
-    slot: number,
-    nested: boolean,
-  ): TurnStart {
+  /** Opens a turn for a message. */
+  #open(memory: Memory, at: number, slot: number, nested: boolean): Turn {
     const { i32 } = memory
     const i = at >> 2
     const word = i32[i + KIND]!
     const isRequest = (word & 0xff) === REQUEST
     const run = i32[i + RUN_INDEX]!
-    const turn = i32[i + TURN]!
-    return {
-      turn,
+    const number = i32[i + TURN]!
+    const view = this.#runs.find(run)
+    if (!view) throw new Error(`Run ${run} was never announced to this thread.`)
+    const id = readId(memory, at)
+    const turn = new Turn(this, {
+      turn: number,
       run,
-      view: this.#runs.get(run),
+      view,
       id,
-      message,
+      message: new ReceivedMessage(memory, at, id, this.#directory),
       attempt: ((word >>> 16) & 0xff) + 1,
       caller: i32[i + WHO]! & 0xffff,
       correlation: isRequest ? i32[i + CORRELATION]! : 0,
@@ -575,24 +538,29 @@ export class AgentLoop {
       type: MESSAGE_TYPES[(word >>> 24) & 7] ?? 'request',
       // Turns that run back to back need only one reading of the clock.
       startedAt: this.#endedAt > 0 ? this.#endedAt : this.now(),
-      replay: this.#replies.takeReplay(turn),
+      replay: this.#replies.replays.size > 0 ? this.#replies.takeReplay(number) : undefined,
       slot,
       nested,
-    }
+    })
+    this.#turns.push(turn)
+    return turn
   }
 
-  #perform(turn: Turn, context: AgentContext, message: ReceivedMessage, aborted: DramatisError | undefined): void {
+  #perform(turn: Turn, aborted: DramatisError | undefined): void {
     if (aborted) {
       turn.abort(aborted)
       return this.#end(turn, undefined, aborted)
     }
+    const { type, nested } = turn.start
+    const message = turn.start.message!
+    const context = (nested ? undefined : this.#scriptContext?.(turn)) ?? new TurnContext(turn)
     let result: unknown
     try {
       result = handle(this.#handlers, turn, context, message)
-      if (isThenable(result)) {
+      if (result instanceof Promise || isThenable(result)) {
         // A handler that refuses a handed-off task does so synchronously. If it returns a promise, it has accepted the
         // task.
-        if (turn.start.type === 'delegate' && 'handoff' in message.metadata)
+        if (type === 'delegate' && 'handoff' in message.metadata)
           turn.acknowledge((acknowledge) => this.#port.scheduler.defer(acknowledge))
         // A thenable that is no real promise may throw, or settle twice. Promise.resolve protects against both.
         const settled = result instanceof Promise ? result : Promise.resolve(result)
@@ -615,16 +583,12 @@ export class AgentLoop {
     this.#end(turn, value, error)
     if (this.goingOn.any) this.goingOn.letGo(turn.start.turn)
     this.writtenSteps?.ended(turn.start.turn)
-    if (!this.#rests()) this.pump()
-  }
-
-  /** Goes to sleep after the end of the last turn. Returns false if something is there, or may be. */
-  #rests(): boolean {
-    if (this.#pumping || this.#turns.length > 0 || this.#takesNone || this.#external) return false
-    if (this.#probes.waiting || this.#held.any || this.#nesting.isOpen || this.#onTurnEnd.length > 0) return false
-    this.#port.work?.rest()
+    // Most often it was the last turn, and nothing has to be judged or sampled: the thread goes to sleep at once.
+    const isBusy = this.#pumping || this.#turns.length > 0 || this.#takesNone || this.#nesting.isOpen
+    if (isBusy || this.#external || this.#probes.waiting || this.#held.any) return this.pump()
+    if (this.#port.work?.hasConnections) this.#port.work.rest()
     this.link.flush()
-    return this.link.sleep(false)
+    if (!this.link.sleep(false)) this.pump()
   }
 
   #end(turn: Turn, value: unknown, thrown: unknown): void {
@@ -632,7 +596,9 @@ export class AgentLoop {
       const how = thrown === undefined ? 'its end' : `its failure: ${describe(thrown)}`
       return turn.hold.untilEnd(how, () => this.#endLater(turn, value, thrown))
     }
-    if (thrown !== undefined || !this.#commit.checks(turn)) return this.#finish(turn, value, thrown)
+    const { reason, start } = turn
+    if (thrown !== undefined || !this.#handlers.output || start.correlation === 0 || reason)
+      return this.#finish(turn, value, thrown)
     handled(this.#commit.check(turn, value)).then(
       (checked) => this.#finishLater(turn, checked, undefined),
       (error: unknown) => this.#finishLater(turn, undefined, error),
@@ -660,7 +626,8 @@ export class AgentLoop {
   }
 
   #finish(turn: Turn, value: unknown, thrown: unknown): void {
-    const hasPermit = (this.#nesting.isOpen && this.#nesting.shares(turn)) || this.parking.close(turn.start)
+    const { slot } = turn.start
+    const hasPermit = slot < 0 || (this.#nesting.isOpen && this.#nesting.shares(turn)) || this.parking.close(turn.start)
     this.#endedAt = this.#commit.write(turn, value, thrown)
     if (this.#turns[this.#turns.length - 1] === turn) this.#turns.pop()
     else this.#turns.splice(this.#turns.indexOf(turn), 1)
@@ -700,8 +667,8 @@ export class AgentLoop {
 
   // ---- replies in
 
-  settlement(wait: Wait, memory: Memory, at: number): () => void {
-    return this.#replies.settlement(wait, memory, at)
+  answer(wait: Wait, memory: Memory, at: number, later?: (settle: () => void) => void): void {
+    this.#replies.answer(wait, memory, at, later)
   }
 
   // ---- for the turns
@@ -726,7 +693,7 @@ export class AgentLoop {
 
   indexOf(name: string, run: RunView): number | undefined {
     const index = this.#names.indexOf(name, run)
-    if (index === undefined || !this.#names.isLate(name)) return index
+    if (index === undefined || !this.#names.late.has(name)) return index
     // Messages sent to the new agent by name may still wait in the queue, and later ones must not overtake them.
     return this.sends.open(NOBODY) && !this.sends.open(index) ? undefined : index
   }
@@ -737,8 +704,7 @@ export class AgentLoop {
 
   mayPark(start: TurnStart): void {
     if (this.#pumping) return // the end of the pump does it
-    if (this.#held.any) this.#later()
-    else if (this.#nesting.isOpen || this.#probes.waiting || this.parking.isWanted(start)) this.#later()
+    if (this.#held.any || this.#nesting.isOpen || this.#probes.waiting || this.parking.isWanted(start)) this.#later()
   }
 
   writeControl(kind: number, start: Pick<TurnStart, 'run' | 'turn'>, correlation: number, limit: number): void {

@@ -10,7 +10,7 @@
 import { AT_WORK } from '../../mailbox/channel.ts'
 import { ABORT, kindOf, type Memory, ownCopyOf, QUIET, runOf, stepOf, turnOf } from '../../mailbox/frame.ts'
 import type { Timer } from '../../shared/clock.ts'
-import type { EmitterNeeds } from '../turn/messages.ts'
+import type { AgentThread } from '../turn/open-turn.ts'
 import type { OwnWork } from '../turn/own-work.ts'
 import type { Turn } from '../turn/turn.ts'
 
@@ -307,7 +307,7 @@ export class Probes {
 
   /** Answers the open questions; call it when the loop is idle. Returns true if it must be called once more. */
   answer(
-    loop: Pick<EmitterNeeds, 'link' | 'writeControl'>,
+    loop: Pick<AgentThread, 'link' | 'writeControl'>,
     turns: readonly Turn[],
     isComing: (turn: number) => boolean,
   ): boolean {

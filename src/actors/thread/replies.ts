@@ -4,7 +4,7 @@
  */
 
 import type { Window } from '../../mailbox/channel.ts'
-import { type Directory, errorOf, isFailure, ReceivedMessage } from '../../mailbox/codec.ts'
+import { type Directory, errorOf, ReceivedMessage } from '../../mailbox/codec.ts'
 import {
   ABORT,
   ACCEPTED,
@@ -15,7 +15,6 @@ import {
   GO_ON,
   HEADER,
   KIND,
-  kindOf,
   lengthOf,
   limitOf,
   type Memory,
@@ -43,7 +42,8 @@ import {
 import { LANES, MISMATCH_MODES } from '../../mailbox/mailbox.ts'
 import type { DramatisError } from '../../shared/errors.ts'
 import type { TeamNotice } from '../definition/assignment.ts'
-import { type Link, NOTHING_TAKEN, type Taken, type Wait, type Waits } from '../turn/link.ts'
+import { type Link, NOTHING_TAKEN, type Taken } from '../turn/link.ts'
+import type { Wait, Waits } from '../turn/open-turn.ts'
 import type { Parking } from '../turn/parking.ts'
 import { Replay } from '../turn/replay.ts'
 import type { Names, RunViews } from '../turn/run-views.ts'
@@ -76,7 +76,8 @@ interface Addressees {
 
 export class Replies {
   readonly #to: Addressees
-  readonly #replays = new Map<number, Replay>()
+  /** Logs of the earlier attempts of turns that have not begun. */
+  readonly replays = new Map<number, Replay>()
   readonly #taken: Taken = { ...NOTHING_TAKEN }
 
   constructor(to: Addressees) {
@@ -85,13 +86,23 @@ export class Replies {
 
   /** Takes all replies that have arrived. Returns true if there was at least one. */
   drain(): boolean {
-    const { link } = this.#to
+    const { link, nesting, parking } = this.#to
+    const taken = this.#taken
     let any = false
-    while (link.takeReply(this.#taken)) {
+    while (link.take('replies', taken)) {
       any = true
-      this.#take(this.#taken)
+      if ((parking.marked === 0 && !nesting.isOpen) || !this.#waits(taken)) this.letIn(taken.memory, taken.at)
+      link.done('replies', taken)
     }
     return any
+  }
+
+  /** Gives its turn a permit again. Returns true if the frame is kept until no other turn of the run executes. */
+  #waits({ memory, at }: Taken): boolean {
+    const { nesting, parking } = this.#to
+    const turn = this.#openTurn(turnOf(memory, at))
+    if (turn) parking.regain(turn.start)
+    return turn !== undefined && nesting.isOpen && nesting.keeps(turn, memory, at)
   }
 
   /** Takes all replies that arrived before `turn` opens. Its message has already been taken. */
@@ -104,48 +115,27 @@ export class Replies {
 
   /** Returns the log of earlier attempts for a turn that begins, and forgets it. */
   takeReplay(turn: number): Replay | undefined {
-    if (this.#replays.size === 0) return undefined
-    const replay = this.#replays.get(turn)
-    this.#replays.delete(turn)
+    const replay = this.replays.get(turn)
+    this.replays.delete(turn)
     return replay
   }
 
-  /** Checks whether the turn is to begin again: the log of its earlier attempts has come. */
-  isComing(turn: number): boolean {
-    return this.#replays.has(turn)
-  }
-
-  /** Returns the reason why a beginning turn must end at once, if there is one. */
-  takeAbort(turn: number): DramatisError | undefined {
-    const { aborts } = this.#to
-    return aborts.size > 0 ? aborts.take(turn) : undefined
-  }
-
-  #take(taken: Taken): void {
-    const { memory, at } = taken
-    const { link, nesting, parking } = this.#to
-    const goesOn = (parking.marked > 0 || nesting.isOpen) && this.#openTurn(turnOf(memory, at))
-    if (goesOn) parking.regain(goesOn.start)
-    const waits = goesOn && nesting.isOpen && nesting.keeps(goesOn, memory, at)
-    if (!waits) this.letIn(memory, at)
-    link.done('replies', taken)
-  }
-
   letIn(memory: Memory, at = 0): void {
-    const word = memory.i32[(at >> 2) + KIND]!
+    const kind = memory.i32[(at >> 2) + KIND]! & 0xff
     const correlation = memory.i32[(at >> 2) + CORRELATION]!
-    if ((word & 0xff) === RESPONSE && ((word >>> 8) & FAILED) === 0) {
-      const wait = this.#to.waits.get(correlation)
-      if (wait) return this.#arrives(wait, memory, at)
-    }
     const { names, nesting, runs } = this.#to
-    switch (word & 0xff) {
+    switch (kind) {
       case RESPONSE:
       case RESULT:
       case ACCEPTED:
-      case REFUSED:
-        this.#answer(correlation, memory, at)
-        break
+      case REFUSED: {
+        const wait = this.#to.waits.get(correlation)
+        if (!wait) return this.#answerLater(correlation, memory, at)
+        const { order } = wait
+        order.last = { correlation, piece: 0 }
+        wait.isAnswered = true
+        return this.answer(wait, memory, at, order.isFree ? undefined : (settle) => order.settle(settle))
+      }
       case CHUNK:
         this.#piece(correlation, memory, at)
         break
@@ -170,7 +160,7 @@ export class Replies {
       case SHELVE:
       case UNSHELVE: {
         const turn = this.#openTurn(stepOf(memory, at))
-        if (turn) this.#to.shelve(turn, kindOf(memory, at) === SHELVE)
+        if (turn) this.#to.shelve(turn, kind === SHELVE)
         break
       }
       case GO_ON:
@@ -189,25 +179,27 @@ export class Replies {
     }
   }
 
-  /**
-   * Settles a wait. Without one, the answer may be for a step that a redelivered turn has not reached again. Such a
-   * turn may not even have begun.
-   */
-  #answer(correlation: number, memory: Memory, at: number): void {
-    const wait = this.#to.waits.get(correlation)
-    if (wait) return this.#arrives(wait, memory, at)
+  /** Keeps an answer for a step that a redelivered turn has not reached again; it may not even have begun. */
+  #answerLater(correlation: number, memory: Memory, at: number): void {
     const replays = this.#openReplays()
     if (replays.length === 0) return
     const copy = ownCopyOf(memory, at)
     replays.some((replay) => replay.settle(correlation, copy))
   }
 
-  /** Settles a wait with its answer when it is its turn. */
-  #arrives(wait: Wait, memory: Memory, at: number): void {
-    const { correlation, order } = wait
-    order.answered(correlation, 0)
-    wait.isAnswered = true
-    order.settle(this.settlement(wait, memory, at))
+  /** Settles a wait with the frame that answers it, which is read at once: now, or by `later`. */
+  answer(wait: Wait, memory: Memory, at: number, later?: (settle: () => void) => void): void {
+    const word = memory.i32[(at >> 2) + KIND]!
+    const kind = word & 0xff
+    let value: unknown
+    let error: DramatisError | undefined
+    if (kind === REFUSED || ((word >>> 8) & FAILED) !== 0) error = errorOf(memory, at)
+    else if (kind === RESULT) {
+      const { data } = readBody(memory, at)
+      value = data === undefined ? undefined : JSON.parse(data)
+    } else if (kind !== ACCEPTED) value = new ReceivedMessage(memory, at, readId(memory, at), this.#to.directory)
+    if (later) later(() => wait.settle(value, error))
+    else wait.settle(value, error)
   }
 
   /** Handles one chunk of a streamed response. */
@@ -222,7 +214,7 @@ export class Replies {
     }
     const { order } = wait
     wait.pieces += 1
-    order.answered(correlation, wait.pieces)
+    order.last = { correlation, piece: wait.pieces }
     const { content } = readBody(memory, at)
     order.settle(() => wait.stream?.push(content))
     order.pause()
@@ -230,23 +222,7 @@ export class Replies {
 
   /** Returns the replays of open turns and of turns that have not begun yet. */
   #openReplays(): Replay[] {
-    return [...this.#replays.values(), ...this.#to.turns.flatMap(({ start }) => start.replay ?? [])]
-  }
-
-  /** Reads the frame that answers a wait. Returns what settles the wait with it. */
-  settlement(wait: Wait, memory: Memory, at: number): () => void {
-    const kind = kindOf(memory, at)
-    if (isFailure(memory, at) || kind === REFUSED) {
-      const error = errorOf(memory, at)
-      return () => wait.reject(error)
-    }
-    const value =
-      kind === RESULT ? parse(readBody(memory, at).data) : kind === ACCEPTED ? undefined : this.#response(memory, at)
-    return () => wait.resolve(value)
-  }
-
-  #response(memory: Memory, at: number): ReceivedMessage {
-    return new ReceivedMessage(memory, at, readId(memory, at), this.#to.directory)
+    return [...this.replays.values(), ...this.#to.turns.flatMap(({ start }) => start.replay ?? [])]
   }
 
   #openTurn(turn: number): Turn | undefined {
@@ -275,11 +251,9 @@ export class Replies {
     const { me, directory } = this.#to
     const replay = new Replay(me, turn, copy, HEADER, lengthOf(memory, at), directory.name)
     replay.onMismatch = MISMATCH_MODES[correlationOf(memory, at)]
-    this.#replays.set(turn, replay)
+    this.replays.set(turn, replay)
   }
 }
-
-const parse = (text: string | undefined): unknown => (text === undefined ? undefined : JSON.parse(text))
 
 /*
  * Keeps aborts of turns that have not begun, because replies overtake messages in the window. An abort may also arrive
@@ -296,23 +270,24 @@ export class EarlyAborts {
     this.#window = window
   }
 
-  /** Number of kept aborts, at most one for each message in the window. */
-  get size(): number {
-    return this.#reasons.size
-  }
+  /** Number of kept aborts, at most one for each message in the window. To be read only. */
+  size = 0
 
   /** Keeps the reason of an ABORT for a turn that is not open, if that turn is still to begin. */
   keep(turn: number, reason: DramatisError, memory: Memory, at: number): void {
     const lane = LANES[priorityOf(memory, at)]!
     if (lane === 'replies') return // the frame followed its message, whose turn is over
     const ring = this.#window[lane]
-    if (turn === this.beginning || !ring.taken(stepOf(memory, at), limitOf(memory, at))) this.#reasons.set(turn, reason)
+    if (turn !== this.beginning && ring.taken(stepOf(memory, at), limitOf(memory, at))) return
+    this.#reasons.set(turn, reason)
+    this.size = this.#reasons.size
   }
 
   /** Returns the reason why a beginning turn must end at once, if there is one. */
   take(turn: number): DramatisError | undefined {
     const reason = this.#reasons.get(turn)
-    if (reason) this.#reasons.delete(turn)
+    this.#reasons.delete(turn)
+    this.size = this.#reasons.size
     return reason
   }
 }

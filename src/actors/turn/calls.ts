@@ -1,11 +1,9 @@
 /** Manages the waits of a turn: for responses to its requests, and for results of verbs that the host serves. */
 
-import type { Mark } from '../../mailbox/codec.ts'
 import {
   CALL,
   correlationOf,
   type FrameFields,
-  type Memory,
   NOBODY,
   policyAttempt,
   REQUEST,
@@ -32,40 +30,19 @@ import {
 } from '../definition/checks.ts'
 import { asJson, messageParts } from '../definition/content.ts'
 import type { RequestOptions } from '../definition/context.ts'
-import { handled, rejected } from '../definition/promises.ts'
-import { ACKNOWLEDGE, OWN_WORK, type RoleInfo } from '../definition/role.ts'
-import type { Link, Outbox, Wait, Waits } from './link.ts'
-import type { Logged, Settlements } from './logged-turn.ts'
-import type { GoingOn, Parking } from './parking.ts'
+import { handled, quiet, rejected } from '../definition/promises.ts'
+import { ACKNOWLEDGE, OWN_WORK } from '../definition/role.ts'
+import type { Logged } from './logged-turn.ts'
+import type { AgentThread, OpenTurn, Wait } from './open-turn.ts'
 import type { TurnStart } from './replay.ts'
-import { type RunView, uploadsFor } from './run-views.ts'
-import type { Hold, OpenSteps } from './steps.ts'
+import { uploadsFor } from './run-views.ts'
 
 export const NO_OPTIONS: RequestOptions = Object.freeze({})
 
-export interface FrameNeeds {
-  readonly outbox: Outbox
-  readonly role: Pick<RoleInfo, 'name'>
-  /** Number of messages that a turn may send. */
-  readonly messagesPerTurn: number
-  /** Returns the agent's index in frames of that run; undefined if this thread does not know the agent. */
-  indexOf(name: string, run: RunView): number | undefined
-}
-
-/** The parts of the sending turn that are needed here. */
-export interface SayingTurn {
-  readonly start: TurnStart
-  nextStep(): number
-  /** Counts a message that the turn is about to send, and returns the number of all. */
-  countMessage(): number
-  /** Returns the frame's encoding of a wait that the signal may end. */
-  waitingFor(signal: AbortSignal | undefined): number
-}
-
-/** Fills the frame of a message; returns its size in bytes. */
+/** Fills the frame of a message to that agent; returns its size in bytes. */
 export function fillMessage(
-  needs: FrameNeeds,
-  turn: SayingTurn,
+  thread: AgentThread,
+  from: OpenTurn,
   kind: number,
   correlation: number,
   to: string,
@@ -73,18 +50,18 @@ export function fillMessage(
   options: RequestOptions,
 ): number {
   if (typeof to !== 'string' || to === '') checkName(to, 'to')
-  const fields = beginMessage(needs, turn, kind, content, options)
-  const index = needs.indexOf(to, turn.start.view)
+  const fields = beginMessage(thread, from, kind, content, options)
+  const index = thread.indexOf(to, from.start.view)
   fields.recipient = index ?? NOBODY
   if (index === undefined) fields.name = to
   fields.correlation = correlation
-  return needs.outbox.checkedSize()
+  return thread.outbox.checkedSize()
 }
 
 /** Fills the frame of a message except for its recipient. */
 export function beginMessage(
-  needs: FrameNeeds,
-  from: SayingTurn,
+  thread: AgentThread,
+  from: OpenTurn,
   kind: number,
   content: string,
   options: RequestOptions,
@@ -92,8 +69,9 @@ export function beginMessage(
   if (typeof content !== 'string') checkContent(content)
   if (options !== NO_OPTIONS) checkRequestOptions(options)
   if (kind === SEND) checkSendOptions(options)
-  if (from.countMessage() > needs.messagesPerTurn) throw tooMany(needs)
-  const { outbox } = needs
+  from.messagesSent += 1
+  if (from.messagesSent > thread.messagesPerTurn) throw tooMany(thread)
+  const { outbox } = thread
   const { run, turn } = from.start
   const { structuredData } = options
   const data = structuredData === undefined ? undefined : encodeData(structuredData, 'structuredData')
@@ -114,7 +92,7 @@ export function beginMessage(
   return fields
 }
 
-function tooMany({ role: { name: agent }, messagesPerTurn: limit }: FrameNeeds): MessageRejectedError {
+function tooMany({ role: { name: agent }, messagesPerTurn: limit }: AgentThread): MessageRejectedError {
   const path = 'limits.messagesPerTurn'
   const text = `Agent "${agent}" has sent ${limit} messages in this turn, as many as it may (${path}), so this one is refused. Answer, or raise the limit.`
   return new MessageRejectedError(text, { path, agent, limit })
@@ -133,146 +111,8 @@ function partsOfQuery({ message }: TurnStart, content: string): readonly Message
   return parts && content.includes(message.content) ? parts : undefined
 }
 
-export interface WaitNeeds {
-  readonly goingOn: GoingOn
-  readonly link: Link
-  /** Notes that the turn may only wait for others now. It parks once the loop is idle, if its permit is wanted. */
-  mayPark(start: TurnStart): void
-  readonly parking: Parking
-  /** Reads the frame that answers a wait. Returns what settles the wait with it. */
-  settlement(wait: Wait, memory: Memory, at: number): () => void
-  readonly waits: Waits
-  /** Withdraws a wait when `last` was the last answer that the turn had got. */
-  writeCancel(start: TurnStart, correlation: number, last: Mark): void
-}
-
-/** The parts of the turn that are needed here. */
-interface WaitingTurn {
-  readonly start: TurnStart
-  readonly steps: OpenSteps | undefined
-  readonly settlements: Settlements
-}
-
-export class TurnWaits {
-  readonly #needs: WaitNeeds
-  readonly #turn: WaitingTurn
-  readonly #open = new Set<Wait>()
-
-  constructor(needs: WaitNeeds, turn: WaitingTurn) {
-    this.#needs = needs
-    this.#turn = turn
-  }
-
-  /** Number of open waits. */
-  get count(): number {
-    return this.#open.size
-  }
-
-  /** Opens a wait; `signal` withdraws it. */
-  add(correlation: number, kind: Wait['kind'], to: string, signal: AbortSignal | undefined): Promise<unknown> {
-    const promise = this.#begin(correlation, kind)
-    if (signal) {
-      const stop = onAbort(signal, () => this.withdraw(correlation, withdrawn(to, signal)))
-      promise.then(stop, stop)
-    }
-    return promise
-  }
-
-  #begin(correlation: number, kind: Wait['kind']): Promise<unknown> {
-    const { waits, parking } = this.#needs
-    const { start, steps, settlements } = this.#turn
-    const ofSteps = steps?.began()
-    settlements.began()
-    const promise = new Promise<unknown>((resolve, reject) => {
-      const settled = () => {
-        if (!this.#open.delete(wait)) return
-        if (ofSteps) steps?.settled(ofSteps)
-        waits.delete(correlation)
-        settlements.ended()
-      }
-      const wait: Wait = {
-        order: settlements,
-        isAnswered: false,
-        pieces: 0,
-        kind,
-        correlation,
-        stream: undefined,
-        resolve: (value) => {
-          settled()
-          resolve(value)
-        },
-        reject: (error) => {
-          settled()
-          reject(error)
-        },
-      }
-      this.#open.add(wait)
-      if (parking.marked > 0) parking.unpark(start)
-      waits.add(correlation, wait)
-      this.#needs.mayPark(start)
-    })
-    return handled(promise)
-  }
-
-  /** Withdraws a wait whose answer the caller no longer wants. */
-  withdraw(correlation: number, reason: DramatisError): void {
-    const { goingOn, link, waits } = this.#needs
-    const { settlements, start } = this.#turn
-    const wait = waits.get(correlation)
-    if (!wait || wait.isAnswered) return
-    this.#needs.writeCancel(start, correlation, settlements.last)
-    link.flush()
-    waits.delete(correlation) // discards a later answer
-    goingOn.with(start, () => settlements.settle(() => wait.reject(reason)))
-  }
-
-  /**
-   * Withdraws all open waits. If the turn must stop (`sends`), sends that wait for room are withdrawn too. A turn that
-   * has ended normally leaves its sends to be delivered.
-   */
-  withdrawAll(reason: DramatisError, sends: boolean): void {
-    for (const wait of [...this.#open]) {
-      const correlation = this.#needs.waits.numberOf(wait)
-      if (correlation !== undefined && !wait.isAnswered && (sends || wait.kind === 'request'))
-        this.#needs.writeCancel(this.#turn.start, correlation, this.#turn.settlements.last)
-      wait.reject(reason)
-    }
-  }
-
-  /** Settles a wait as the log has it: with its pieces, and with its answer if it has one. */
-  settleAgain(correlation: number, to: string, { pieces, settled }: Logged): void {
-    const { settlements } = this.#turn
-    const wait = this.#needs.waits.get(correlation)!
-    wait.pieces = pieces.length
-    wait.isAnswered = settled !== undefined
-    for (const piece of pieces) {
-      const { memory, at } = piece.frame!
-      settlements.again(piece, () => wait.stream?.push(readBody(memory, at).content))
-    }
-    if (!settled) return
-    const { frame } = settled
-    const settle = frame ? this.#needs.settlement(wait, frame.memory, frame.at) : () => wait.reject(withdrawnBefore(to))
-    settlements.again(settled, settle)
-  }
-}
-
 const withdrawnBefore = (to: string) =>
   new CancelledError(`The wait for "${to}" was withdrawn by an earlier attempt of this turn.`, { agent: to })
-
-export interface CallNeeds extends WaitNeeds {
-  readonly outbox: Outbox
-}
-
-/** The parts of its turn that are needed here. */
-export interface CallingTurn extends Relay, SayingTurn {
-  /** Undefined until the turn begins its first step. */
-  readonly steps: OpenSteps | undefined
-  /** Holds back what the log does not have; undefined for most turns. */
-  readonly hold: Hold | undefined
-  readonly settlements: Settlements
-  /** Returns the reason why verbs no longer work, if there is one. */
-  refusal(): DramatisError | undefined
-}
 
 /** A wait for a response. */
 export interface AwaitedResponse {
@@ -288,20 +128,103 @@ export interface AwaitedResponse {
 const callName = (operation: string, args: object): string =>
   operation === 'tool' ? `tool ${String(Reflect.get(args, 'name'))}` : operation
 
+/** The open waits of a turn: for responses to its requests, and for results of verbs that the host serves. */
 export class TurnCalls {
-  readonly #needs: CallNeeds
-  readonly #turn: CallingTurn
-  #waits: TurnWaits | undefined
+  readonly #thread: AgentThread
+  readonly #turn: OpenTurn
+  readonly #open = new Set<Wait>()
 
-  constructor(needs: CallNeeds, turn: CallingTurn) {
-    this.#needs = needs
+  constructor(thread: AgentThread, turn: OpenTurn) {
+    this.#thread = thread
     this.#turn = turn
   }
 
   /** Number of open waits for others. */
   get waiting(): number {
-    return this.#waits?.count ?? 0
+    return this.#open.size
   }
+
+  // ---- waits
+
+  /** Opens a wait; `signal` withdraws it. */
+  add(correlation: number, kind: Wait['kind'], to: string, signal: AbortSignal | undefined): Promise<unknown> {
+    const { waits, parking } = this.#thread
+    const { start, steps, settlements } = this.#turn
+    const ofSteps = steps?.began()
+    settlements.open += 1
+    const promise = new Promise<unknown>((resolve, reject) => {
+      const wait: Wait = {
+        kind,
+        correlation,
+        order: settlements,
+        isAnswered: false,
+        pieces: 0,
+        stream: undefined,
+        settle: (value, error) => {
+          if (!this.#open.delete(wait)) return
+          if (ofSteps) steps?.settled(ofSteps)
+          waits.delete(correlation)
+          settlements.ended()
+          if (error === undefined) resolve(value)
+          else reject(error)
+        },
+      }
+      this.#open.add(wait)
+      waits.set(correlation, wait)
+    })
+    promise.catch(quiet)
+    if (parking.marked > 0) parking.unpark(start)
+    this.#thread.mayPark(start)
+    if (signal) {
+      const stop = onAbort(signal, () => this.withdraw(correlation, withdrawn(to, signal)))
+      promise.then(stop, stop)
+    }
+    return promise
+  }
+
+  /** Withdraws a wait whose answer the caller no longer wants. */
+  withdraw(correlation: number, reason: DramatisError): void {
+    const { goingOn, link, waits } = this.#thread
+    const { settlements, start } = this.#turn
+    const wait = waits.get(correlation)
+    if (!wait || wait.isAnswered) return
+    this.#thread.writeCancel(start, correlation, settlements.last)
+    link.flush()
+    waits.delete(correlation) // discards a later answer
+    goingOn.with(start, () => settlements.settle(() => wait.settle(undefined, reason)))
+  }
+
+  /**
+   * Withdraws all open waits. If the turn must stop (`sends`), sends that wait for room are withdrawn too. A turn that
+   * has ended normally leaves its sends to be delivered.
+   */
+  withdrawAll(reason: DramatisError, sends: boolean): void {
+    for (const wait of [...this.#open]) {
+      const { correlation, kind, isAnswered } = wait
+      if (this.#thread.waits.get(correlation) === wait && !isAnswered && (sends || kind === 'request'))
+        this.#thread.writeCancel(this.#turn.start, correlation, this.#turn.settlements.last)
+      wait.settle(undefined, reason)
+    }
+  }
+
+  /** Settles a wait as the log has it: with its pieces, and with its answer if it has one. */
+  settleAgain(correlation: number, to: string, { pieces, settled }: Logged): void {
+    const { settlements } = this.#turn
+    const wait = this.#thread.waits.get(correlation)!
+    wait.pieces = pieces.length
+    wait.isAnswered = settled !== undefined
+    for (const piece of pieces) {
+      const { memory, at } = piece.frame!
+      settlements.again(piece, () => wait.stream?.push(readBody(memory, at).content))
+    }
+    if (!settled) return
+    const { frame } = settled
+    const later = (settle: () => void) => settlements.again(settled, settle)
+    if (frame) this.#thread.answer(wait, frame.memory, frame.at, later)
+    else later(() => wait.settle(undefined, withdrawnBefore(to)))
+  }
+
+  // ---- calls
 
   /**
    * Calls a verb that the host serves. The answer is JSON.
@@ -319,8 +242,8 @@ export class TurnCalls {
   ): Promise<unknown> {
     const refusal = this.#turn.refusal()
     if (refusal) return rejected(refusal)
-    const { outbox, waits } = this.#needs
-    if (this.#turn.breathless) return this.afterBreath(() => this.call(operation, args, signal, onPiece, alike))
+    const { outbox, waits } = this.#thread
+    if (this.#turn.emitter?.behind) return this.afterBreath(() => this.call(operation, args, signal, onPiece, alike))
     const { run, turn, replay } = this.#turn.start
     const options: RequestOptions = signal ? { signal } : NO_OPTIONS
     try {
@@ -354,13 +277,13 @@ export class TurnCalls {
 
   /** Passes on the chunks of the answer. If `onPiece` throws, the wait ends with that error. */
   #hear({ correlation }: AwaitedResponse, onPiece: (piece: string) => void): void {
-    const wait = this.#needs.waits.get(correlation)
+    const wait = this.#thread.waits.get(correlation)
     if (!wait) return
     const push = (piece: string) => {
       try {
         onPiece(piece)
       } catch (error) {
-        wait.reject(error)
+        wait.settle(undefined, error)
       }
     }
     wait.stream = { push }
@@ -375,23 +298,12 @@ export class TurnCalls {
   reattach(to: string, logged: Logged, options: RequestOptions): AwaitedResponse {
     const correlation = correlationOf(logged.memory, logged.at)
     const response = this.awaitResponse(to, correlation, logged.settled ? NO_OPTIONS : options)
-    this.waits.settleAgain(correlation, to, logged)
+    this.settleAgain(correlation, to, logged)
     return { ...response, reported: logged.reported }
   }
 
   awaitResponse(to: string, correlation: number, options: RequestOptions): AwaitedResponse {
-    return { promise: this.waits.add(correlation, 'request', to, options.signal), correlation }
-  }
-
-  /** Created on demand, because most turns wait for nothing. */
-  get waits(): TurnWaits {
-    this.#waits ??= new TurnWaits(this.#needs, this.#turn)
-    return this.#waits
-  }
-
-  /** See `TurnWaits`. */
-  withdrawAll(reason: DramatisError, sends: boolean): void {
-    this.#waits?.withdrawAll(reason, sends)
+    return { promise: this.add(correlation, 'request', to, options.signal), correlation }
   }
 }
 
@@ -400,51 +312,34 @@ export class TurnCalls {
  * all if the log has its end.
  */
 
-export interface SleepNeeds {
-  readonly outbox: Outbox
-  /** Returns the time in epoch ms. */
-  now(): number
-  /** Resolves after `ms`; rejects with the signal's reason when it is aborted first. */
-  sleep(ms: number, signal: AbortSignal): Promise<void>
-}
-
-/** The parts of its turn that are needed here. */
-export interface SleepingTurn {
-  readonly start: TurnStart
-  readonly ended: boolean
-  readonly signal: AbortSignal
-  readonly settlements: Settlements
-  nextStep(): number
-}
-
 /** Sleeps for `ms`, or for what earlier attempts of the turn have left of that. */
-export async function sleep(needs: SleepNeeds, turn: SleepingTurn, ms: number): Promise<void> {
+export async function sleep(thread: AgentThread, turn: OpenTurn, ms: number): Promise<void> {
   const { settlements, signal, start } = turn
   const logged = start.replay?.matchSleep(ms)
   const slept = logged?.settled
-  settlements.began()
+  settlements.open += 1
   try {
     if (slept) return await new Promise((resolve) => settlements.again(slept, resolve))
     const isNew = !logged || logged.isUndone
     const step = isNew ? turn.nextStep() : logged.number
-    if (isNew) record(needs, turn, SLEEP, step, ms)
+    if (isNew) record(thread, turn, SLEEP, step, ms)
     // A clock that was set back does not make it longer.
-    const left = isNew ? ms : Math.min(ms, Math.max(0, timeOf(logged.memory, logged.at) + ms - needs.now()))
-    await needs.sleep(left, signal)
-    if (!turn.ended) record(needs, turn, SLEPT, step, -1)
+    const left = isNew ? ms : Math.min(ms, Math.max(0, timeOf(logged.memory, logged.at) + ms - thread.now()))
+    await thread.sleep(left, signal)
+    if (!turn.ended) record(thread, turn, SLEPT, step, -1)
     if (!settlements.isFree) await settlements.turn()
   } finally {
     settlements.ended()
   }
 }
 
-function record(needs: SleepNeeds, turn: SleepingTurn, kind: number, step: number, ms: number): void {
-  const { outbox, now } = needs
+function record(thread: AgentThread, turn: OpenTurn, kind: number, step: number, ms: number): void {
+  const { outbox } = thread
   const { start, settlements } = turn
   const fields = outbox.begin(kind, start.run, start.turn, step, '', undefined)
   fields.limit = ms
   if (kind === SLEPT) settlements.mark(fields)
-  outbox.writeTimed(now())
+  outbox.writeTimed(thread.now())
 }
 
 /*
@@ -455,16 +350,10 @@ function record(needs: SleepNeeds, turn: SleepingTurn, kind: number, step: numbe
 /** Maximum number of unread chunks before the writer's next verb waits. */
 export const STREAM_CREDIT = 64
 
-/** A turn that writes a stream of its own. */
-export interface Relay {
-  /** True if the reader of that stream is far behind. `breathe` waits for it. */
-  readonly breathless: boolean
-  breathe(): Promise<void>
-}
-
 export class ResponseStream implements AsyncIterable<string> {
   readonly #response: Promise<AgentMessage>
-  readonly #relay: Relay
+  /** The turn that reads it, and may write a stream of its own. */
+  readonly #reader: OpenTurn
   readonly #read: (count: number) => void
   readonly #leave: () => void
   #chunks: string[] = []
@@ -478,9 +367,9 @@ export class ResponseStream implements AsyncIterable<string> {
   /** True if chunks count as read when they arrive. */
   #unheld = false
 
-  constructor(response: Promise<AgentMessage>, relay: Relay, read: (count: number) => void, leave: () => void) {
+  constructor(response: Promise<AgentMessage>, reader: OpenTurn, read: (count: number) => void, leave: () => void) {
     this.#response = response
-    this.#relay = relay
+    this.#reader = reader
     this.#read = read
     this.#leave = leave
     response.then(
@@ -531,7 +420,7 @@ export class ResponseStream implements AsyncIterable<string> {
       for (;;) {
         // A turn that relays a stream reads only as fast as its own reader, so back-pressure reaches the original
         // writer.
-        while (this.#relay.breathless) await this.#relay.breathe()
+        while (this.#reader.emitter?.behind) await this.#reader.breathe()
         const chunk = this.#chunks[this.#taken]
         if (chunk !== undefined) {
           this.#taken += 1

@@ -6,23 +6,17 @@ import { onAbort } from '../../shared/on-abort.ts'
 import { checkObject, checkRequests, reading, withdrawn, wrongArgument } from '../definition/checks.ts'
 import type { Outcome, RequestOptions } from '../definition/context.ts'
 import { inLanes, type KeptLimit, type KeptLimitData, type NoteWaiting } from '../definition/promises.ts'
-import type { CallingTurn } from './calls.ts'
 import type { Outbox } from './link.ts'
 import type { Messenger } from './messages.ts'
-import type { TurnStart } from './replay.ts'
-
-export interface LimitedTurn {
-  readonly ended: boolean
-  readonly start: TurnStart
-}
+import type { AgentThread, OpenTurn } from './open-turn.ts'
 
 export class LimitWaits {
   readonly #outbox: Outbox
-  readonly #turn: LimitedTurn
+  readonly #turn: OpenTurn
   /** Number of waits of the turn so far. */
   #count = 0
 
-  constructor(outbox: Outbox, turn: LimitedTurn) {
+  constructor(outbox: Outbox, turn: OpenTurn) {
     this.#outbox = outbox
     this.#turn = turn
   }
@@ -51,27 +45,19 @@ export class LimitWaits {
  * possible any more.
  */
 
-export interface GroupNeeds {
-  writeControl(kind: number, start: TurnStart, correlation: number, limit: number): void
-}
-
-/** The parts of the turn that are needed here. */
-type GroupingTurn = Pick<CallingTurn, 'start' | 'waitingFor'> & {
-  readonly signal: AbortSignal
-  readonly limits: LimitWaits
-}
-
 export class RequestGroups implements Requester {
-  readonly #needs: GroupNeeds
-  readonly #turn: GroupingTurn
+  readonly #thread: AgentThread
+  readonly #turn: OpenTurn
   readonly #messages: Messenger
+  readonly #limits: LimitWaits
   /** A bit for each open group. */
   #open = 0
 
-  constructor(needs: GroupNeeds, turn: GroupingTurn, messages: Messenger) {
-    this.#needs = needs
+  constructor(thread: AgentThread, turn: OpenTurn, messages: Messenger, limits: LimitWaits) {
+    this.#thread = thread
     this.#turn = turn
     this.#messages = messages
+    this.#limits = limits
   }
 
   get signal(): AbortSignal {
@@ -87,7 +73,7 @@ export class RequestGroups implements Requester {
     for (let group = 1; group <= MOST_GROUPS; group++) {
       if (this.#open & (1 << group)) continue
       this.#open |= 1 << group
-      this.#needs.writeControl(GROUP, this.#turn.start, group, need)
+      this.#thread.writeControl(GROUP, this.#turn.start, group, need)
       return group
     }
     return 0
@@ -98,7 +84,7 @@ export class RequestGroups implements Requester {
   }
 
   limited(option: KeptLimit, limit: number, agents: readonly string[]): NoteWaiting {
-    return this.#turn.limits.begin(option, { limit, agents })
+    return this.#limits.begin(option, { limit, agents })
   }
 
   waitingFor(signal: AbortSignal | undefined): number {

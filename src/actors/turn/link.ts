@@ -36,9 +36,9 @@ import {
   NOBODY,
   PART,
   priorityOf,
+  STARTED,
   setCorrelation,
   setFlag,
-  setTimes,
   writeFrame,
   writeId,
 } from '../../mailbox/frame.ts'
@@ -154,6 +154,7 @@ export class Link {
   /** Publishes the frame that was written at the reserved offset. */
   commit(bytes: number, urgency: Urgency): void {
     this.#window.outbox.commit(bytes)
+    this.#claim[0] = 0 // the frame that has the claimed room is published
     this.team.wrote(this.#me)
     if (urgency === 'later' || (urgency === 'soon' && this.#rung)) return this.#bell(bytes, urgency)
     this.#rung = true
@@ -193,7 +194,7 @@ export class Link {
       this.#blocked.shift()
       this.#bell(bytes, hasClaim ? 'soon' : 'now')
       if (!hasClaim) continue
-      this.claimed()
+      this.#claim[0] = 0
       late.claimed() // may write frames itself
     }
   }
@@ -255,11 +256,6 @@ export class Link {
     return this.team.claim(recipient, bytes, note)
   }
 
-  /** Clears the recorded claim: its frame is published. */
-  claimed(): void {
-    this.#claim[0] = 0
-  }
-
   // ---- in
 
   /** Handles a wake-up from the host: writes the waiting frames if the outbox has room again. */
@@ -271,9 +267,11 @@ export class Link {
   /** Takes the next message: the highest priority above 0 first, then priority 0 in order, then priorities below 0. */
   takeMessage(into: Taken): boolean {
     const { ranked, plain } = this.#window
-    const urgent = ranked.best(this.#better)
-    if (urgent >= 0 && (priorityOf(ranked.memory, urgent) > 0 || !plain.more())) return this.#takeRanked(urgent, into)
-    return this.#take('plain', plain, into)
+    if (ranked.more()) {
+      const urgent = ranked.best(this.#better)
+      if (urgent >= 0 && (priorityOf(ranked.memory, urgent) > 0 || !plain.more())) return this.#takeRanked(urgent, into)
+    }
+    return this.take('plain', into)
   }
 
   #takeRanked(at: number, into: Taken): boolean {
@@ -288,11 +286,9 @@ export class Link {
     return true
   }
 
-  takeReply(into: Taken): boolean {
-    return this.#take('replies', this.#window.replies, into)
-  }
-
-  #take(lane: 'plain' | 'replies', ring: Ring, into: Taken): boolean {
+  /** Takes the next frame of a ring that keeps its order. */
+  take(lane: 'plain' | 'replies', into: Taken): boolean {
+    const ring = this.#window[lane]
     for (;;) {
       const at = ring.peek()
       if (at < 0) return false
@@ -415,7 +411,8 @@ export class Outbox {
    * @throws an error if the frame is larger than one message may be (maxMessageBytes).
    */
   checkedSize(): number {
-    const bytes = this.size()
+    this.keys?.clean(this.fields)
+    const bytes = frameBytes(this.fields)
     if (bytes > this.maxMessageBytes) throw tooLarge(bytes, this.maxMessageBytes)
     return bytes
   }
@@ -423,14 +420,15 @@ export class Outbox {
   /** Writes the frame into the ring if there is room, otherwise queues it behind the frames that wait for room. */
   write(bytes: number, urgency: Urgency): void {
     const at = this.link.reserve(bytes)
-    if (at < 0) return this.link.post(this.encode(bytes), bytes)
-    this.#encodeAt(this.link.memory, at)
-    this.link.commit(bytes, urgency)
+    if (at < 0) this.link.post(this.encode(bytes), bytes)
+    else this.writeAt(at, bytes, urgency)
   }
 
   /** Writes the frame at the place that `Link.reserve` has returned for it. */
   writeAt(at: number, bytes: number, urgency: Urgency): void {
-    this.#encodeAt(this.link.memory, at)
+    const now = this.#now()
+    writeFrame(this.link.memory, at, this.fields, now)
+    this.#ids.write(this.link.memory.i32, at, now)
     this.link.commit(bytes, urgency)
   }
 
@@ -468,14 +466,10 @@ export class Outbox {
   /** Encodes the frame into memory of its own. */
   encode(bytes: number): Memory {
     const memory = allocate(bytes)
-    this.#encodeAt(memory, 0)
-    return memory
-  }
-
-  #encodeAt(memory: Memory, at: number): void {
     const now = this.#now()
-    writeFrame(memory, at, this.fields, now)
-    this.#ids.write(memory.i32, at, now)
+    writeFrame(memory, 0, this.fields, now)
+    this.#ids.write(memory.i32, 0, now)
+    return memory
   }
 
   /**
@@ -486,10 +480,10 @@ export class Outbox {
     const at = this.link.reserve(bytes)
     const memory = at < 0 ? allocate(bytes) : this.link.memory
     const target = Math.max(at, 0)
-    writeFrame(memory, target, this.fields, 0)
-    writeId(memory, target, id)
     const ended = this.#now()
-    setTimes(memory, target, started, ended)
+    writeFrame(memory, target, this.fields, ended)
+    memory.f64[(target >> 3) + STARTED] = started // in the place of limit and priority
+    writeId(memory, target, id)
     if (at < 0) this.link.post(memory, bytes)
     else this.link.commit(bytes, this.fields.correlation === 0 ? 'later' : 'soon')
     return ended
@@ -534,23 +528,17 @@ interface Line {
   readonly queued: Queued[]
 }
 
-interface Needs {
-  readonly link: Link
-  readonly outbox: Outbox
-  readonly waits: Waits
-}
-
 export class SendQueue {
-  readonly #needs: Needs
+  readonly #outbox: Outbox
+  /** The open waits of the thread, by number. */
+  readonly #waits: ReadonlyMap<number, unknown>
   readonly #lines = new Map<number, Line>()
+  /** True if no message waits for room, or for the host to accept it. To be read only. */
+  isEmpty = true
 
-  constructor(needs: Needs) {
-    this.#needs = needs
-  }
-
-  /** True if no message waits for room, or for the host to accept it. */
-  get isEmpty(): boolean {
-    return this.#lines.size === 0
+  constructor(outbox: Outbox, waits: ReadonlyMap<number, unknown>) {
+    this.#outbox = outbox
+    this.#waits = waits
   }
 
   /** Checks whether later messages to that agent must join the queue too. */
@@ -569,7 +557,7 @@ export class SendQueue {
     claimed: () => void,
     onSent?: (id: string) => void,
   ): void {
-    this.append(this.#needs.outbox.fields.recipient, this.#queued(kind, bytes, settled, claimed, onSent))
+    this.append(this.#outbox.fields.recipient, this.#queued(kind, bytes, settled, claimed, onSent))
   }
 
   append(recipient: number, message: Queued): void {
@@ -591,10 +579,10 @@ export class SendQueue {
     claimed: () => void,
     onSent?: (id: string) => void,
   ): Queued {
-    const { link, outbox, waits } = this.#needs
-    const { recipient, turn, step, correlation } = outbox.fields
-    const frame = outbox.encode(bytes)
-    const isWithdrawn = () => !waits.get(correlation) // withdrawn a moment ago: the queue does not know it yet
+    const { link } = this.#outbox
+    const { recipient, turn, step, correlation } = this.#outbox.fields
+    const frame = this.#outbox.encode(bytes)
+    const isWithdrawn = () => !this.#waits.has(correlation) // withdrawn a moment ago: the queue does not know it yet
     const claimLate = () => {
       if (isWithdrawn() || !link.claim(recipient, bytes, turn, step)) return false
       clearFlag(frame, 0, ASKS)
@@ -609,7 +597,6 @@ export class SendQueue {
         if (recipient === NOBODY || link.reserve(bytes) < 0 || !link.claim(recipient, bytes, turn, step)) return false
         if (kind === 'send') setCorrelation(frame, 0, 0) // a send that has room awaits no receipt
         link.put(frame, bytes, kind === 'send' ? 'soon' : 'now')
-        link.claimed()
         claimed()
         onSent?.(idOf(frame, 0))
         return true
@@ -648,6 +635,7 @@ export class SendQueue {
     if (!line) {
       line = { sends: 0, requests: 0, queued: [] }
       this.#lines.set(recipient, line)
+      this.isEmpty = false
     }
     return line
   }
@@ -680,76 +668,8 @@ export class SendQueue {
       line.queued.shift()
       this.#ask(recipient, line, next, first)
     }
-    if (line.sends === 0 && line.requests === 0 && this.#lines.get(recipient) === line) this.#lines.delete(recipient)
-  }
-}
-
-/** The order in which the waits of a turn settle. */
-interface Order {
-  /** True if what arrives now may settle at once. */
-  readonly isFree: boolean
-  /** Notes an answer, or a piece of one. */
-  answered(correlation: number, piece: number): void
-  /** Settles what has arrived when it is its turn. */
-  settle(settle: () => void): void
-  /** Lets the handler go on before the next one settles. */
-  pause(): void
-}
-
-/** An open wait of a turn. */
-export interface Wait {
-  readonly order: Order
-  /** True if its answer has arrived: it cannot be withdrawn any more. */
-  isAnswered: boolean
-  /** Number of pieces of its answer that have arrived. */
-  pieces: number
-  readonly kind: 'request' | 'send'
-  readonly correlation: number
-  /** Receives the chunks that arrive before the answer. */
-  stream: { push(piece: string): void } | undefined
-  resolve(value: unknown): void
-  reject(error: unknown): void
-}
-
-const HIGHEST = 0x7fff_ffff
-
-export class Waits {
-  readonly #byNumber = new Map<number, Wait>()
-  readonly #step: number
-  readonly #first: number
-  #last: number
-
-  /**
-   * Creates the numbering.
-   *
-   * @param last highest number used by an earlier thread of this agent
-   * @param step number of the agent's instances; each instance has its own numbers
-   */
-  constructor(last: number, step: number) {
-    this.#step = step
-    this.#last = last
-    this.#first = ((((last - 1) % step) + step) % step) + 1
-  }
-
-  /** Returns the number for a new wait. */
-  next(): number {
-    this.#last = this.#last > HIGHEST - this.#step ? this.#first : this.#last + this.#step
-    return this.#last
-  }
-
-  add(correlation: number, wait: Wait): void {
-    this.#byNumber.set(correlation, wait)
-  }
-
-  delete(correlation: number): void {
-    this.#byNumber.delete(correlation)
-  }
-
-  get(correlation: number): Wait | undefined {
-    return this.#byNumber.get(correlation)
-  }
-
-  numberOf(wait: Wait): number | undefined {
-    return this.#byNumber.get(wait.correlation) === wait ? wait.correlation : undefined
+    if (line.sends > 0 || line.requests > 0 || this.#lines.get(recipient) !== line) return
+    this.#lines.delete(recipient)
+    this.isEmpty = this.#lines.size === 0
   }
 }

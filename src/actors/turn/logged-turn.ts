@@ -379,12 +379,12 @@ export class Settlements {
   readonly #needs: Needs
   /** In the order in which they settle. */
   readonly #arrived: Arrived[] = []
-  /** Number of open waits. */
-  #open = 0
+  /** Number of open waits. Who begins one adds it; `ended` takes it away. */
+  open = 0
   /** True until the handler has done what follows from the last settlement. */
   #isPaused = false
   #isOver = false
-  /** The answer that the turn has got last. To be read only. */
+  /** The answer that the turn has got last, or the piece of one. */
   last: Mark
 
   constructor(needs: Needs) {
@@ -414,18 +414,9 @@ export class Settlements {
     return next !== undefined && !this.#isPaused && next.index > this.#awaited
   }
 
-  /** Notes that a wait begins; `ended` notes that it has settled. */
-  began(): void {
-    this.#open += 1
-  }
-
   ended(): void {
-    this.#open -= 1
-    if (this.#open > 0) this.pause()
-  }
-
-  answered(correlation: number, piece: number): void {
-    this.last = { correlation, piece }
+    this.open -= 1
+    if (this.open > 0) this.pause()
   }
 
   /** Says in a frame for what the turn has settled by itself what it had got before. */

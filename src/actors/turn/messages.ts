@@ -23,47 +23,36 @@ import { CancelledError, errorData, MessageRejectedError } from '../../shared/er
 import { checkText, withdrawn } from '../definition/checks.ts'
 import type { RequestOptions } from '../definition/context.ts'
 import { quiet, rejected } from '../definition/promises.ts'
-import { isTrustedTo, type RoleInfo } from '../definition/role.ts'
+import { isTrustedTo } from '../definition/role.ts'
 import {
   type AwaitedResponse,
   beginMessage,
-  type CallingTurn,
-  type CallNeeds,
-  type FrameNeeds,
   fillMessage,
   ResponseStream,
   STREAM_CREDIT,
   type TurnCalls,
 } from './calls.ts'
-import type { Link, Outbox, SendQueue } from './link.ts'
 import type { Logged } from './logged-turn.ts'
+import type { AgentThread, OpenTurn } from './open-turn.ts'
 import type { TurnStart } from './replay.ts'
 import type { Hold } from './steps.ts'
 
-export interface EmitterNeeds {
-  readonly outbox: Outbox
-  readonly link: Link
-  /** Notes that the turn may only wait for others now. It parks once the loop is idle, if its permit is wanted. */
-  mayPark(start: TurnStart): void
-  writeControl(kind: number, start: TurnStart, correlation: number, limit: number): void
-}
-
 export class Emitter {
-  readonly #needs: EmitterNeeds
+  readonly #thread: AgentThread
   readonly #start: TurnStart
   /** Chunks that the reader has not read; counted only if the caller reads the stream. */
   #unread = 0
   #closed = false
   #waiting: (() => void)[] = []
 
-  constructor(needs: EmitterNeeds, start: TurnStart) {
-    this.#needs = needs
+  constructor(thread: AgentThread, start: TurnStart) {
+    this.#thread = thread
     this.#start = start
   }
 
   emit(chunk: string, step: number): void {
     checkText(chunk, 'chunk')
-    const { outbox } = this.#needs
+    const { outbox } = this.#thread
     const { run, turn, caller, correlation, streams, replay, id } = this.#start
     const fields = outbox.begin(CHUNK, run, turn, step, chunk, undefined)
     fields.recipient = caller
@@ -93,11 +82,11 @@ export class Emitter {
 
   async gate(): Promise<void> {
     while (this.behind) {
-      if (this.#waiting.length === 0) this.#needs.writeControl(STREAM_WAIT, this.#start, 0, 1)
-      this.#needs.link.flush()
+      if (this.#waiting.length === 0) this.#thread.writeControl(STREAM_WAIT, this.#start, 0, 1)
+      this.#thread.link.flush()
       await new Promise<void>((resolve) => {
         this.#waiting.push(resolve)
-        this.#needs.mayPark(this.#start)
+        this.#thread.mayPark(this.#start)
       })
     }
   }
@@ -110,7 +99,7 @@ export class Emitter {
 
   #release(): void {
     const waiting = this.#waiting
-    if (waiting.length > 0) this.#needs.writeControl(STREAM_WAIT, this.#start, 0, 0)
+    if (waiting.length > 0) this.#thread.writeControl(STREAM_WAIT, this.#start, 0, 0)
     this.#waiting = []
     for (const resolve of waiting) resolve()
   }
@@ -120,15 +109,9 @@ const EVERYBODY = 'all agents'
 const DONE = Promise.resolve()
 const SENDS_A_BREATH = 256 // awaiting settled promises starves timers, so a turn sometimes lets the event loop run
 
-export interface MessengerNeeds extends CallNeeds, FrameNeeds {
-  readonly sends: SendQueue
-  readonly role: RoleInfo
-  writeControl(kind: number, start: TurnStart, correlation: number, limit: number): void
-}
-
 export class Messenger {
-  readonly #needs: MessengerNeeds
-  readonly #turn: CallingTurn
+  readonly #thread: AgentThread
+  readonly #turn: OpenTurn
   readonly #calls: TurnCalls
   #sent = 0
   /**
@@ -137,22 +120,22 @@ export class Messenger {
    */
   readonly #isDoubted: boolean
 
-  constructor(needs: MessengerNeeds, turn: CallingTurn, calls: TurnCalls) {
-    this.#needs = needs
+  constructor(thread: AgentThread, turn: OpenTurn, calls: TurnCalls) {
+    this.#thread = thread
     this.#turn = turn
     this.#calls = calls
-    this.#isDoubted = !isTrustedTo(needs.role.trust, 'send')
+    this.#isDoubted = !isTrustedTo(thread.role.trust, 'send')
   }
 
   send(to: string, content: string, options: RequestOptions, type: MessageType = 'request'): Promise<void> {
     if (this.#isDoubted) return this.#sendViaHost(to, content, options, type)
     const refusal = this.#turn.refusal()
     if (refusal) return rejected(refusal)
-    const { outbox, link } = this.#needs
+    const { outbox } = this.#thread
     const { replay } = this.#turn.start
     let bytes: number
     try {
-      bytes = fillMessage(this.#needs, this.#turn, SEND, 0, to, content, options)
+      bytes = fillMessage(this.#thread, this.#turn, SEND, 0, to, content, options)
       outbox.fields.type = type
       if (options.signal?.aborted) throw withdrawn(to, options.signal)
     } catch (error) {
@@ -168,7 +151,6 @@ export class Messenger {
     const at = this.#claim(bytes)
     if (at < 0) return this.#ask(bytes, to, options)
     outbox.writeAt(at, bytes, 'soon')
-    link.claimed()
     return this.#accepted()
   }
 
@@ -177,7 +159,7 @@ export class Messenger {
    * because wake-ups of the host are processed there.
    */
   #accepted(): Promise<void> {
-    return (++this.#sent & (SENDS_A_BREATH - 1)) === 0 || this.#turn.breathless ? this.#turn.breathe() : DONE
+    return (++this.#sent & (SENDS_A_BREATH - 1)) === 0 || this.#turn.emitter?.behind ? this.#turn.breathe() : DONE
   }
 
   /**
@@ -186,7 +168,7 @@ export class Messenger {
    * the outbox at once: if the thread dies, a claim for a frame that still waits in it would be lost.
    */
   #claim(bytes: number): number {
-    const { link, outbox, sends } = this.#needs
+    const { link, outbox, sends } = this.#thread
     const { recipient, step, turn } = outbox.fields
     if (recipient === NOBODY || (!sends.isEmpty && sends.open(recipient))) return -1
     const at = link.reserve(bytes)
@@ -195,15 +177,15 @@ export class Messenger {
 
   /** Queues a send for which there is no room. */
   #ask(bytes: number, to: string, options: RequestOptions): Promise<void> {
-    const { outbox, waits, sends } = this.#needs
+    const { outbox, waits, sends } = this.#thread
     const { fields } = outbox
     const correlation = waits.next()
     fields.correlation = correlation
-    const verdict = this.#calls.waits.add(correlation, 'send', to, options.signal)
+    const verdict = this.#calls.add(correlation, 'send', to, options.signal)
     const claimed = () => {
       const wait = waits.get(correlation)
       // The room may exist because another turn got a receipt.
-      if (wait) this.#needs.goingOn.with(this.#turn.start, () => wait.order.settle(() => wait.resolve(undefined)))
+      if (wait) this.#thread.goingOn.with(this.#turn.start, () => wait.order.settle(() => wait.settle(undefined)))
     }
     sends.add('send', bytes, verdict, claimed)
     return verdict as Promise<void>
@@ -216,10 +198,10 @@ export class Messenger {
   #sentBefore(to: string, logged: Logged, options: RequestOptions): Promise<void> {
     const correlation = correlationOf(logged.memory, logged.at)
     if (correlation === 0) return this.#accepted()
-    const { recipient } = this.#needs.outbox.fields
-    const verdict = this.#calls.waits.add(correlation, 'send', to, logged.settled ? undefined : options.signal)
-    this.#calls.waits.settleAgain(correlation, to, logged)
-    if (!logged.settled) this.#needs.sends.asked(recipient, verdict)
+    const { recipient } = this.#thread.outbox.fields
+    const verdict = this.#calls.add(correlation, 'send', to, logged.settled ? undefined : options.signal)
+    this.#calls.settleAgain(correlation, to, logged)
+    if (!logged.settled) this.#thread.sends.asked(recipient, verdict)
     return verdict as Promise<void>
   }
 
@@ -229,7 +211,7 @@ export class Messenger {
    */
   broadcast(content: string, options: RequestOptions): Promise<void> {
     return this.#viaHost(EVERYBODY, options, () => {
-      const fields = beginMessage(this.#needs, this.#turn, SEND, content, options)
+      const fields = beginMessage(this.#thread, this.#turn, SEND, content, options)
       fields.type = 'broadcast'
       fields.flags = MANY | TO_ALL | ASKS
       fields.recipient = NOBODY
@@ -247,8 +229,8 @@ export class Messenger {
 
   #sendViaHost(to: string, content: string, options: RequestOptions, type: MessageType): Promise<void> {
     return this.#viaHost(to, options, () => {
-      fillMessage(this.#needs, this.#turn, SEND, 0, to, content, options)
-      const { fields } = this.#needs.outbox
+      fillMessage(this.#thread, this.#turn, SEND, 0, to, content, options)
+      const { fields } = this.#thread.outbox
       fields.type = type
       fields.flags = ASKS
     })
@@ -258,8 +240,8 @@ export class Messenger {
   #viaHost(to: string, options: RequestOptions, fill: () => void): Promise<void> {
     const refusal = this.#turn.refusal()
     if (refusal) return rejected(refusal)
-    if (this.#turn.breathless) return this.#calls.afterBreath(() => this.#viaHost(to, options, fill))
-    const { outbox, waits, sends } = this.#needs
+    if (this.#turn.emitter?.behind) return this.#calls.afterBreath(() => this.#viaHost(to, options, fill))
+    const { outbox, waits, sends } = this.#thread
     try {
       fill()
       const { fields } = outbox
@@ -279,8 +261,8 @@ export class Messenger {
         outbox.write(bytes, 'now')
       }
       const signal = logged?.settled ? undefined : options.signal
-      const verdict = this.#calls.waits.add(correlation, 'send', to, signal) as Promise<void>
-      if (logged) this.#calls.waits.settleAgain(correlation, to, logged)
+      const verdict = this.#calls.add(correlation, 'send', to, signal) as Promise<void>
+      if (logged) this.#calls.settleAgain(correlation, to, logged)
       if (!logged?.settled && toAll) sends.askedAll(verdict)
       return verdict
     } catch (error) {
@@ -302,7 +284,7 @@ export class Messenger {
     waiting?: number,
     onSent?: (id: string) => void,
   ): Promise<unknown> {
-    if (this.#turn.breathless)
+    if (this.#turn.emitter?.behind)
       return this.#calls.afterBreath(() => this.request(to, content, options, type, waiting, onSent))
     return this.#request(to, content, options, 0, type, waiting, onSent).promise
   }
@@ -324,16 +306,16 @@ export class Messenger {
   requestStream(to: string, content: string, options: RequestOptions): ResponseStream {
     const response = this.#request(to, content, options, STREAMS, 'request')
     const read = (count: number) => {
-      if (!this.#turn.refusal()) this.#needs.writeControl(STREAM_READ, this.#turn.start, response.correlation, count)
+      if (!this.#turn.refusal()) this.#thread.writeControl(STREAM_READ, this.#turn.start, response.correlation, count)
     }
     const leave = () => {
       const text = `The answer of "${to}" was no longer wanted: its reader left the loop.`
-      this.#calls.waits.withdraw(response.correlation, new CancelledError(text, { agent: to }))
+      this.#calls.withdraw(response.correlation, new CancelledError(text, { agent: to }))
     }
     const stream = new ResponseStream(response.promise as Promise<AgentMessage>, this.#turn, read, leave)
     if (response.reported) stream.reportedBefore(response.reported)
     response.onBegun = () => {
-      const wait = this.#needs.waits.get(response.correlation)
+      const wait = this.#thread.waits.get(response.correlation)
       if (wait) wait.stream = stream
     }
     response.onBegun()
@@ -349,14 +331,14 @@ export class Messenger {
     waiting?: number,
     onSent?: (id: string) => void,
   ): AwaitedResponse {
-    const correlation = this.#needs.waits.next()
+    const correlation = this.#thread.waits.next()
     const refusal = this.#turn.refusal()
     if (refusal) return { promise: rejected(refusal), correlation }
-    const { outbox, link, sends } = this.#needs
+    const { outbox, link, sends } = this.#thread
     const { replay } = this.#turn.start
     let bytes: number
     try {
-      bytes = fillMessage(this.#needs, this.#turn, REQUEST, correlation, to, content, options)
+      bytes = fillMessage(this.#thread, this.#turn, REQUEST, correlation, to, content, options)
       if (options.signal?.aborted) throw withdrawn(to, options.signal)
     } catch (error) {
       return { promise: rejected(this.told(error, to, content, options)), correlation }
@@ -384,8 +366,7 @@ export class Messenger {
       link.put(frame, bytes, 'now')
       onSent(idOf(frame, 0))
     } else outbox.writeAt(at, bytes, 'now')
-    link.claimed()
-    return this.#calls.awaitResponse(to, correlation, options)
+    return { promise: this.#calls.add(correlation, 'request', to, options.signal), correlation }
   }
 
   /**
@@ -400,10 +381,10 @@ export class Messenger {
     requiresResponse = true,
   ): unknown {
     if (!(error instanceof MessageRejectedError)) return error
-    const given = { ...readable(options), sender: this.#needs.role.name, recipient, content, requiresResponse }
+    const given = { ...readable(options), sender: this.#thread.role.name, recipient, content, requiresResponse }
     const remains = remainsOf(given)
     if (!remains) return error
-    const { outbox } = this.#needs
+    const { outbox } = this.#thread
     const { run, turn, replay } = this.#turn.start
     const data = JSON.stringify({ remains, error: errorData(error) })
     outbox.begin(REJECTED, run, turn, this.#turn.nextStep(), '', data)

@@ -84,6 +84,9 @@ export class OwnWork {
     return false
   }
 
+  /** True if a connection may be kept for later turns. To be read only. */
+  hasConnections = false
+
   /** Resets the connections while no turn is open: data written so far belongs to no turn. */
   rest(): void {
     for (const connection of this.#connections) note(connection)
@@ -106,7 +109,10 @@ export class OwnWork {
     if (this.#isUnseen) return
     const origin = this.#originOf(within)
     const kept = connection && { handle: connection, writtenBefore: 0, readBefore: 0, hears: false }
-    if (kept) this.#connections.add(kept)
+    if (kept) {
+      this.#connections.add(kept)
+      this.hasConnections = true
+    }
     this.#opened.set(id, { origin, isWork, connection: kept })
     if (isWork) this.#began(origin)
   }
@@ -127,7 +133,10 @@ export class OwnWork {
     const opened = this.#opened.get(id)
     if (!opened) return
     this.#opened.delete(id)
-    if (opened.connection) this.#connections.delete(opened.connection)
+    if (opened.connection) {
+      this.#connections.delete(opened.connection)
+      this.hasConnections = this.#connections.size > 0
+    }
     if (opened.isWork) this.#ended(opened.origin)
   }
 
@@ -242,8 +251,8 @@ export function followOwnWork(): OwnWork | undefined {
       heard += 1
       work.opened(id, isWork(type), executionAsyncId(), CONNECTIONS.has(type) ? streamOf(resource) : undefined)
     },
-    before: (id) => work.calledBack(id),
-    destroy: (id) => work.closed(id),
+    before: work.calledBack.bind(work),
+    destroy: work.closed.bind(work),
   })
   enableWithoutPromises(hook)
   clearTimeout(setTimeout(() => {}))

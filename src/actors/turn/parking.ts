@@ -21,8 +21,10 @@ import type { Link } from './link.ts'
 interface OpenTurn {
   readonly turn: number
   readonly run: number
-  readonly slot: number
+  slot: number
 }
+
+type ParkableTurn = Omit<OpenTurn, 'turn'>
 
 /** The parts of the loop that are needed here. */
 interface Place {
@@ -38,14 +40,11 @@ export class GoingOn {
   readonly #place: Place
   /** Held actions by turn. */
   readonly #held = new Map<number, (() => void)[]>()
+  /** True if the actions of any turn are held. To be read only. */
+  any = false
 
   constructor(place: Place) {
     this.#place = place
-  }
-
-  /** True if the actions of any turn are held. */
-  get any(): boolean {
-    return this.#held.size > 0
   }
 
   /** Calls `action` now, or as soon as the turn may continue. */
@@ -68,6 +67,7 @@ export class GoingOn {
     if (held) held.push(action)
     else {
       this.#held.set(turn.turn, [action])
+      this.any = true
       this.#place.ask(turn)
     }
   }
@@ -77,6 +77,7 @@ export class GoingOn {
     const held = this.#held.get(turn)
     if (!held) return
     this.#held.delete(turn)
+    this.any = this.#held.size > 0
     for (const action of held) action()
   }
 
@@ -89,18 +90,8 @@ export class GoingOn {
   }
 }
 
-/** Fields that identify a turn's slot and run. */
-interface ParkableTurn {
-  readonly slot: number
-  readonly run: number
-}
-
-interface ShelvableTurn {
-  slot: number
-}
-
 const UNUSED = -1
-/** Slot of a turn for which parking is not tracked. */
+/** Slot of a turn that was never parked, or for which parking is not tracked. Most turns get no other. */
 export const NO_SLOT = -1
 /** Slot of a shelved turn. */
 const SHELVED = -2
@@ -128,16 +119,17 @@ export class Parking {
     this.isAsked = this.#told.length > 0
   }
 
-  /** Returns the slot for a turn that begins. */
-  open(): number {
-    const slot = this.#told.indexOf(UNUSED)
-    if (slot >= 0) this.#told[slot] = 0
-    return slot
+  /** Returns the slot of a turn, which it has from now on; turns within it share that. */
+  slotOf(turn: ParkableTurn): number {
+    if (turn.slot !== NO_SLOT) return turn.slot
+    turn.slot = this.#told.indexOf(UNUSED)
+    if (turn.slot >= 0) this.#told[turn.slot] = 0
+    return turn.slot
   }
 
   /**
-   * Frees the turn's slot. Call it before the host can read the turn's end. Returns false if the turn ended without a
-   * permit.
+   * Frees the turn's slot, if it has one. Call it before the host can read the turn's end. Returns false if the turn
+   * ended without a permit.
    */
   close({ slot }: ParkableTurn): boolean {
     if (slot < 0) return true
@@ -147,9 +139,10 @@ export class Parking {
   }
 
   /** Marks that the turn only waits for others, so that the host may take its permit. */
-  park({ slot, run }: ParkableTurn): void {
+  park(turn: ParkableTurn): void {
+    const slot = this.slotOf(turn)
     if (slot < 0) return
-    this.#tell(slot, parkedWord(run, SURELY))
+    this.#tell(slot, parkedWord(turn.run, SURELY))
     if (this.#link.arePermitsWanted()) this.#link.wakeHost()
   }
 
@@ -158,7 +151,7 @@ export class Parking {
    * begins to wait for a permit wakes the threads of all that have one, so a turn that waits by then is judged too.
    */
   isWanted({ slot }: ParkableTurn): boolean {
-    return slot >= 0 && this.#link.arePermitsWanted()
+    return this.isAsked && slot !== SHELVED && this.#link.arePermitsWanted()
   }
 
   /**
@@ -182,17 +175,19 @@ export class Parking {
   }
 
   /** Frees the slot of a turn that waits for a person. Its permit is taken; what it does by itself asks for one. */
-  shelve(turn: ShelvableTurn): void {
-    if (turn.slot < 0) return
-    this.#tell(turn.slot, 0)
-    this.#told[turn.slot] = UNUSED
-    this.#regained(turn.slot)
+  shelve(turn: ParkableTurn): void {
+    if (!this.isAsked || turn.slot === SHELVED) return
+    if (turn.slot >= 0) {
+      this.#tell(turn.slot, 0)
+      this.#told[turn.slot] = UNUSED
+      this.#regained(turn.slot)
+    }
     turn.slot = SHELVED
   }
 
-  /** Gives a shelved turn a slot again: it has a permit. */
-  unshelve(turn: ShelvableTurn): void {
-    if (turn.slot === SHELVED) turn.slot = this.open()
+  /** Lets a shelved turn be parked again: it has a permit. */
+  unshelve(turn: ParkableTurn): void {
+    if (turn.slot === SHELVED) turn.slot = NO_SLOT
   }
 
   #tell(slot: number, word: number): void {

@@ -222,18 +222,13 @@ const isDone = (step: Logged): boolean =>
  * script that goes on in a later process sees at each place those that it saw there before.
  */
 
-interface LookingTurn {
-  readonly start: TurnStart
-  nextStep(): number
-}
-
 export class SeenAgents {
   readonly #outbox: Outbox
-  readonly #turn: LookingTurn
+  readonly #turn: { readonly start: TurnStart; nextStep(): number }
   /** Names that were seen last. */
   #names: readonly string[] = []
 
-  constructor(outbox: Outbox, turn: LookingTurn) {
+  constructor(outbox: Outbox, turn: { readonly start: TurnStart; nextStep(): number }) {
     this.#outbox = outbox
     this.#turn = turn
   }

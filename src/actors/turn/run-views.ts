@@ -24,7 +24,7 @@ export class Names {
   /** Names of agents of a single run, by index. Each entry is the last agent that had the index. */
   readonly #ofRuns: string[] = []
   /** Names learned after the start. Messages addressed to them by name may still be in transit. */
-  readonly #late = new Set<string>()
+  readonly late = new Set<string>()
 
   /** `text`: `names` of the assignment. */
   constructor(text: string) {
@@ -63,13 +63,9 @@ export class Names {
     return index
   }
 
-  isLate(name: string): boolean {
-    return this.#late.size > 0 && this.#late.has(name)
-  }
-
   /** Adds an agent that has joined: to a run if one is given, otherwise to the team. */
   learn(name: string, index: number, run: RunView | undefined): void {
-    this.#late.add(name)
+    this.late.add(name)
     if (run) {
       run.agents ??= new Map()
       run.agents.set(name, index)
@@ -174,16 +170,6 @@ export class RunViews {
   get listens(): boolean {
     for (const { listeners } of this.#views.values()) if (listeners && !listeners.isEmpty) return true
     return false
-  }
-
-  has(run: number): boolean {
-    return this.#views.has(run)
-  }
-
-  get(run: number): RunView {
-    const view = this.#views.get(run)
-    if (view) return view
-    throw new Error(`Run ${run} was never announced to this thread.`)
   }
 
   idOf(run: number): string {

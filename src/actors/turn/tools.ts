@@ -1,10 +1,13 @@
-/** Runs the tools of one turn. Each call is a step, so a redelivered turn gets the tool's output from the log. */
+/** Runs the steps and the tools of one turn. A redelivered turn gets their results from the log. */
 import { v5 } from 'uuid'
-import { idText } from '../../mailbox/frame.ts'
-import { type ReadBytes, readableParts } from '../../mailbox/stored-parts.ts'
-import type { Scheduler } from '../../shared/clock.ts'
+import { isFailure } from '../../mailbox/codec.ts'
+import { AWAITS_LOG, FAILED, idText, LOG, REPLAYED, readBody, STEP_BEGAN, STEP_DONE } from '../../mailbox/frame.ts'
+import { readableParts } from '../../mailbox/stored-parts.ts'
 import {
-  type DramatisError,
+  DramatisError,
+  type ErrorData,
+  errorData,
+  errorFrom,
   MessageRejectedError,
   shown,
   ToolFailedError,
@@ -12,51 +15,142 @@ import {
 } from '../../shared/errors.ts'
 import { anyAborted } from '../../shared/on-abort.ts'
 import { approvalOf, approvedInput } from '../definition/approval.ts'
-import { encodeData } from '../definition/checks.ts'
+import { checkFunction, checkStepOptions, checkText, encodeData, encodeForm } from '../definition/checks.ts'
 import { type Content, type MessagePart, partsOfResult, resultOfParts } from '../definition/content.ts'
 import type { ToolSpec } from '../definition/model.ts'
 import type { RoleInfo } from '../definition/role.ts'
-import type { Logger, ToolDefinition } from '../definition/tool.ts'
+import type { ToolDefinition } from '../definition/tool.ts'
 import type { RoleTools } from '../model/verb-tools.ts'
-import type { Outbox } from './link.ts'
-import type { TurnStart } from './replay.ts'
+import type { Settled } from './logged-turn.ts'
+import type { AgentThread, OpenTurn } from './open-turn.ts'
 import { checkedInput, runTool } from './run-tool.ts'
 import { uploadsFor } from './run-views.ts'
-import type { Toolbox } from './toolbox.ts'
-
-export interface ToolNeeds {
-  readonly outbox: Outbox
-  readonly role: RoleInfo
-  readonly timer: Scheduler['timer']
-  readonly toolbox: Toolbox
-  /** Returns what reads stored bytes of that run. */
-  bytesOf(run: number, hash: string): ReadBytes
-  /** Returns a logger; `fields` are added to each of its lines. */
-  loggerFor(start: TurnStart, fields?: object): Logger
-}
+import type { OpenSteps, WrittenSteps } from './steps.ts'
 
 /** A step: the handler's own, or a tool of this thread if `tool` is set. */
-export interface StepOf {
+interface StepOf {
   readonly name: string
   readonly idempotent: boolean
   readonly tool?: { readonly callId: string; readonly input: string | undefined; readonly polling: boolean }
 }
 
-/** The parts of its turn that are needed here. */
-export interface ToolTurn {
-  readonly start: TurnStart
-  readonly runId: string
-  signal(): AbortSignal
-  /** Returns the reason why verbs no longer work, if there is one. */
-  refusal(): DramatisError | undefined
-  /** Calls a verb that the host serves. */
-  call(operation: string, args: object, signal?: AbortSignal): Promise<unknown>
-  /** Has a call checked; returns its input, changed or not. Only where there are checks. */
-  guard?(tool: string, input: unknown, signal: AbortSignal | undefined): Promise<unknown>
-  runStep<T>(step: StepOf, run: () => Promise<T>): Promise<T>
-  /** Runs `work` and counts it as the turn's own work. */
-  atWork<T>(work: () => Promise<T>): Promise<T>
-  progress(tool: string, callId: string, note: string): void
+/** Runs the steps of one turn. Each step runs once; a redelivered turn gets the step's result from the log. */
+export class StepRunner {
+  readonly #thread: AgentThread
+  readonly #turn: OpenTurn
+  readonly #open: OpenSteps
+  /** Waits for the reader of the answer. */
+  readonly #gate: () => Promise<void>
+
+  constructor(thread: AgentThread, turn: OpenTurn, open: OpenSteps, gate: () => Promise<void>) {
+    this.#thread = thread
+    this.#turn = turn
+    this.#open = open
+    this.#gate = gate
+  }
+
+  /** Runs a step that the handler has named. */
+  async own<T>(name: string, run: () => Promise<T> | T, options?: { idempotent?: boolean }): Promise<T> {
+    const refusal = this.#turn.refusal()
+    if (refusal) throw refusal
+    checkText(name, 'name')
+    checkFunction(run, 'run')
+    if (options !== undefined) checkStepOptions(options)
+    const { keys } = this.#thread.outbox
+    return this.run({ name: keys ? keys.text(name) : name, idempotent: options?.idempotent === true }, run)
+  }
+
+  async run<T>({ name, idempotent, tool }: StepOf, run: () => Promise<T> | T): Promise<T> {
+    if (this.#turn.emitter?.behind) await this.#gate()
+    const { replay } = this.#turn.start
+    const logged = replay?.matchStep(name, tool?.callId)
+    if (logged?.settled) {
+      this.#record(REPLAYED, logged.number, name, undefined, 0)
+      return this.#again<T>(logged.settled)
+    }
+    const { hold, settlements } = this.#turn
+    if (hold?.isOpen && !logged) await hold.until(`${tool ? 'tool' : 'step'} ${name}`, () => Promise.resolve())
+    // The turn begins work of its own, so it does not only wait.
+    const permit = this.#thread.goingOn.permit(this.#turn.start)
+    if (permit) await permit
+    const step = logged?.number ?? this.#turn.nextStep()
+    // A tool that may run twice waits too: a later process has to find its call, which has the idempotency key.
+    const written = idempotent && !tool ? undefined : this.#thread.writtenSteps
+    const flags = (idempotent ? 0 : FAILED) | (written ? AWAITS_LOG : 0)
+    this.#record(STEP_BEGAN, step, name, tool?.input, flags, tool?.callId, undefined, tool?.polling)
+    const open = tool ? this.#open.beginTool() : this.#open.begin()
+    const beganAt = tool && this.#thread.now()
+    settlements.open += 1
+    try {
+      if (written) await this.#isWritten(written, step)
+      const result = await (tool ? run() : this.#open.call(open, run))
+      const { data, value } = this.#said(encodeForm(result, `step "${name}"`))
+      this.#record(STEP_DONE, step, name, data, 0, tool?.callId, beganAt)
+      return value as T
+    } catch (error) {
+      const failure = tool && error instanceof DramatisError ? error : this.#thread.failure(error, `step "${name}"`)
+      if (!this.#turn.ended)
+        this.#record(STEP_DONE, step, name, JSON.stringify(errorData(failure)), FAILED, tool?.callId, beganAt)
+      throw error
+    } finally {
+      this.#open.end(open)
+      if (!settlements.isFree) await settlements.turn()
+      settlements.ended()
+      this.#thread.mayPark(this.#turn.start)
+    }
+  }
+
+  /** Returns a result as the log has it, where it holds a granted key: a later attempt gets nothing else. */
+  #said(form: ReturnType<typeof encodeForm>): ReturnType<typeof encodeForm> {
+    const { keys } = this.#thread.outbox
+    if (!keys || form.data === undefined) return form
+    const data = keys.text(form.data)
+    return data === form.data ? form : { data, value: JSON.parse(data) }
+  }
+
+  /** Settles a step as the log has it. */
+  async #again<T>(settled: Settled): Promise<T> {
+    const { settlements } = this.#turn
+    const { memory, at } = settled.frame!
+    settlements.open += 1
+    await new Promise<void>((resolve) => settlements.again(settled, resolve))
+    settlements.ended()
+    const { data } = readBody(memory, at)
+    if (isFailure(memory, at)) throw errorFrom(JSON.parse(data!) as ErrorData)
+    return (data === undefined ? undefined : JSON.parse(data)) as T
+  }
+
+  /** Resolves when the step may begin. Rejects if its turn has ended meanwhile. */
+  async #isWritten(written: WrittenSteps, step: number): Promise<void> {
+    const { start } = this.#turn
+    await written.wait({ turn: start.turn, step })
+    const refusal = this.#turn.refusal()
+    if (refusal) throw refusal
+  }
+
+  #record(
+    kind: number,
+    step: number,
+    content: string,
+    data: string | undefined,
+    flags: number,
+    callId?: string,
+    beganAt?: number,
+    polling = false,
+  ): void {
+    const { outbox } = this.#thread
+    const { start, ended } = this.#turn
+    if (ended) throw this.#turn.refusal()
+    const fields = outbox.begin(kind, start.run, start.turn, step, content, data)
+    fields.flags = flags
+    fields.threadId = callId
+    fields.polling = polling
+    if (kind === STEP_DONE) this.#turn.settlements.mark(fields)
+    if (beganAt !== undefined) fields.limit = Math.min(Math.round(this.#thread.now() - beganAt), 2 ** 31 - 1)
+    fields.attempt = start.attempt
+    outbox.checkedSize()
+    outbox.writeAbout(start.id)
+  }
 }
 
 interface ToolCall {
@@ -76,25 +170,27 @@ interface Made {
 export class TurnTools implements RoleTools {
   /** Descriptions of the tools for a model. */
   get specs(): readonly ToolSpec[] {
-    return this.#needs.toolbox.specs
+    return this.#thread.toolbox.specs
   }
 
   isSequential(name: string): boolean {
-    return this.#needs.toolbox.isSequential(name)
+    return this.#thread.toolbox.isSequential(name)
   }
 
   polls(name: string): boolean {
-    return this.#needs.toolbox.polls(name)
+    return this.#thread.toolbox.polls(name)
   }
 
-  readonly #needs: ToolNeeds
-  readonly #turn: ToolTurn
+  readonly #thread: AgentThread
+  readonly #turn: OpenTurn
+  readonly #steps: StepRunner
   /** Number of calls made in this turn, by call id. */
   readonly #made = new Map<string, number>()
 
-  constructor(needs: ToolNeeds, turn: ToolTurn) {
-    this.#needs = needs
+  constructor(thread: AgentThread, turn: OpenTurn, steps: StepRunner) {
+    this.#thread = thread
     this.#turn = turn
+    this.#steps = steps
   }
 
   /** Runs a tool and returns its output. `signal` withdraws the call. */
@@ -102,22 +198,22 @@ export class TurnTools implements RoleTools {
     const { output } = await this.#run(name, given, signal)
     const parts = partsOfResult(output)
     if (!parts) return output
-    return resultOfParts(readableParts(parts, ({ hash }) => this.#needs.bytesOf(this.#turn.start.run, hash)))
+    return resultOfParts(readableParts(parts, ({ hash }) => this.#thread.bytesOf(this.#turn.start.run, hash)))
   }
 
   async #run(name: string, given: unknown, signal: AbortSignal | undefined): Promise<Made> {
     const refusal = this.#turn.refusal()
     if (refusal) throw refusal
-    const definition = this.#needs.toolbox.find(name, this.#needs.role.name)
+    const definition = this.#thread.toolbox.find(name, this.#thread.role.name)
     encodeData(given, 'input')
-    const { guard } = this.#turn
-    const input = guard ? await guard(name, given, signal) : given
+    const isGuarded = this.#turn.guardedBy?.tool
+    const input = isGuarded ? await this.#turn.guard({ on: 'tool', tool: name, input: given }, signal) : given
     const text = encodeData(input, 'input')
-    const { keys } = this.#needs.outbox
+    const { keys } = this.#thread.outbox
     const redacted = (text !== undefined && keys?.in(text)) || []
     const callId = this.#callId(name, text && keys ? keys.text(text) : text)
     const call = { name, input, callId, ...(redacted.length > 0 && { redacted }) }
-    if (!this.#needs.toolbox.asksApproval(name)) return { output: await this.#perform(call, definition, signal) }
+    if (!this.#thread.toolbox.asksApproval(name)) return { output: await this.#perform(call, definition, signal) }
     const { input: approved, isEdited } = await this.#approved(call, definition, signal)
     const output = await this.#perform({ ...call, input: approved }, definition, signal)
     return isEdited ? { output, edited: approved } : { output }
@@ -133,7 +229,7 @@ export class TurnTools implements RoleTools {
     if (await this.#isSimulated(definition, signal)) return this.#simulated(definition, input, callId, signal)
     const { idempotent, polling } = definition
     const step = { name, idempotent, tool: { callId, input: encodeData(input, 'input'), polling } }
-    return this.#turn.runStep(step, () => this.#runHere(definition, input, callId, signal))
+    return this.#steps.run(step, () => this.#runHere(definition, input, callId, signal))
   }
 
   /**
@@ -146,12 +242,12 @@ export class TurnTools implements RoleTools {
     signal: AbortSignal | undefined,
   ): Promise<{ input: unknown; isEdited: boolean }> {
     const { name } = call
-    const { guard } = this.#turn
     let { input } = call
     for (let isEdited = false; ; isEdited = true) {
       const approved = await this.#askPerson({ ...call, input }, definition, signal)
       if (!approved?.isEdited) return { input, isEdited }
-      input = guard ? await guard(name, approved.input, signal) : approved.input
+      input = approved.input
+      if (this.#turn.guardedBy?.tool) input = await this.#turn.guard({ on: 'tool', tool: name, input }, signal)
       if (encodeData(input, 'input') === encodeData(approved.input, 'input')) return { input, isEdited: true }
     }
   }
@@ -165,7 +261,7 @@ export class TurnTools implements RoleTools {
     definition: ToolDefinition | null,
     signal: AbortSignal | undefined,
   ): Promise<{ input: unknown; isEdited: boolean } | undefined> {
-    const agent = this.#needs.role.name
+    const agent = this.#thread.role.name
     const { name, callId, input } = call
     if (!definition) {
       if (this.#turn.start.replay?.asksWithin(callId)) return undefined
@@ -177,14 +273,14 @@ export class TurnTools implements RoleTools {
   }
 
   async #isSimulated({ readOnly, outside }: ToolDefinition, signal: AbortSignal | undefined): Promise<boolean> {
-    if (!this.#needs.toolbox.rehearsed) return false
+    if (!this.#thread.toolbox.rehearsed) return false
     return (await this.#turn.call('tool.simulated', { readOnly, outside }, signal)) === true
   }
 
   /** Passes the call to the host, which answers in place of the tool. */
   async #simulated(tool: ToolDefinition, input: unknown, callId: string, signal?: AbortSignal): Promise<unknown> {
     const { name, polling, readOnly, outside, outputSchema } = tool
-    await checkedInput(tool, input, this.#needs.role.name)
+    await checkedInput(tool, input, this.#thread.role.name)
     const simulated = { readOnly, outside, outputSchema }
     const call = { name, input, callId, simulated, ...(polling && { polling: true }) }
     return this.#turn.atWork(() => this.#turn.call('tool', call, signal))
@@ -196,7 +292,7 @@ export class TurnTools implements RoleTools {
    * role does not accept a part.
    */
   async call(name: string, input: string, signal: AbortSignal | undefined): Promise<Content> {
-    const { role } = this.#needs
+    const { role } = this.#thread
     const made = await this.#run(name, parsed(name, role.name, input), signal)
     const { output } = made
     // The model must not take the output for that of the call as it has written it.
@@ -213,7 +309,7 @@ export class TurnTools implements RoleTools {
    * call depends on the agent too.
    */
   #callId(name: string, input: string | undefined): string {
-    const call = v5(JSON.stringify([this.#needs.role.name, name, input]), idText(...this.#turn.start.id))
+    const call = v5(JSON.stringify([this.#thread.role.name, name, input]), idText(...this.#turn.start.id))
     const nth = (this.#made.get(call) ?? 0) + 1
     this.#made.set(call, nth)
     return nth === 1 ? call : v5(`${nth}`, call)
@@ -226,21 +322,29 @@ export class TurnTools implements RoleTools {
     signal: AbortSignal | undefined,
   ): Promise<unknown> {
     const { start, runId } = this.#turn
-    const ofTurn = this.#turn.signal()
+    const ofTurn = this.#turn.signal
     const either = signal && anyAborted([ofTurn, signal])
     const running = runTool(tool, input, {
-      agent: this.#needs.role.name,
+      agent: this.#thread.role.name,
       runId,
       idempotencyKey: callId,
-      log: this.#needs.loggerFor(start, { tool: tool.name }),
+      log: this.#thread.loggerFor(start, { tool: tool.name }),
       signal: either?.signal ?? ofTurn,
-      timer: (ms, task, limit) => this.#needs.timer(ms, task, limit),
-      maxBytes: this.#needs.outbox.maxMessageBytes,
-      partKeeper: uploadsFor(this.#needs.outbox, start.view),
-      progress: (note) => this.#turn.progress(tool.name, callId, note),
+      timer: (ms, task, limit) => this.#thread.timer(ms, task, limit),
+      maxBytes: this.#thread.outbox.maxMessageBytes,
+      partKeeper: uploadsFor(this.#thread.outbox, start.view),
+      progress: (note) => this.#progress(tool.name, callId, note),
     })
     const output = await running.finally(either?.forget)
     return output === undefined ? undefined : JSON.parse(output)
+  }
+
+  #progress(tool: string, callId: string, note: string): void {
+    if (this.#turn.ended) return
+    const { outbox } = this.#thread
+    const { run, turn, id } = this.#turn.start
+    outbox.begin(LOG, run, turn, 0, note, JSON.stringify({ tool })).threadId = callId
+    outbox.writeAbout(id)
   }
 }
 

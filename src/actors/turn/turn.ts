@@ -4,14 +4,12 @@
  */
 import { setMaxListeners } from 'node:events'
 import type { Immutable } from 'immer'
-import { idText, LOG, NOW, SIGNALLED } from '../../mailbox/frame.ts'
+import { idText, NOW, SIGNALLED } from '../../mailbox/frame.ts'
 import type { OnMismatch } from '../../mailbox/mailbox.ts'
 import { type AgentMessage, ORCHESTRATOR } from '../../mailbox/message.ts'
 import { type DramatisError, TurnEndedError } from '../../shared/errors.ts'
-import type { RoundBounds } from '../definition/assignment.ts'
 import { durationOf } from '../definition/checks.ts'
 import type { AgentContext } from '../definition/context.ts'
-import type { AgentHandlers } from '../definition/definition.ts'
 import type { ModelAnswer, ModelCall } from '../definition/model.ts'
 import {
   ACKNOWLEDGE,
@@ -26,51 +24,25 @@ import {
 import type { Executor } from '../definition/task.ts'
 import type { Logger } from '../definition/tool.ts'
 import { AGENT_STATUS, BoardNews, DelegatedTasks, type ThinkingTurn } from '../model/verb-tools.ts'
-import { type CallingTurn, NO_OPTIONS, type SleepingTurn, type SleepNeeds, sleep, TurnCalls } from './calls.ts'
+import { NO_OPTIONS, sleep, TurnCalls } from './calls.ts'
 import { delegate, handoff, type TaskTurn } from './delegate.ts'
-import { type GroupNeeds, LimitWaits, RequestGroups } from './groups.ts'
+import { LimitWaits, RequestGroups } from './groups.ts'
 import { Settlements } from './logged-turn.ts'
-import { Emitter, type EmitterNeeds, Messenger, type MessengerNeeds } from './messages.ts'
+import { Emitter, Messenger } from './messages.ts'
+import type { AgentThread, OpenTurn } from './open-turn.ts'
 import { type Replay, SeenAgents, type TurnStart } from './replay.ts'
-import { type RunView, uploadsFor } from './run-views.ts'
-import { byRecipe, type Change, type Draft, Drafts, type StateRules, type StateScope } from './state.ts'
-import { Hold, type OpenSteps, type StepNeeds, type SteppingTurn, StepRunner } from './steps.ts'
-import { type ToolNeeds, TurnTools } from './tools.ts'
+import { uploadsFor } from './run-views.ts'
+import { byRecipe, type Change, type Draft, Drafts, type StateScope } from './state.ts'
+import { Hold, OpenSteps } from './steps.ts'
+import { StepRunner, TurnTools } from './tools.ts'
 
-/** The agent and its thread, as far as a turn uses them. */
-export interface TurnNeeds extends EmitterNeeds, SleepNeeds, StepNeeds, ToolNeeds, MessengerNeeds, GroupNeeds {
-  readonly data: unknown
-  readonly state: object
-  readonly stateRules: StateRules
-  /** True if the agent has an `observe` handler. */
-  readonly observes: boolean
-  /** Verbs that a model is offered as tools. */
-  readonly verbs: readonly string[]
-  /** Limits beyond which the rounds of a model count as a loop; false: no check. */
-  readonly loops: RoundBounds | false
-  /** Checks that the host has for the agent; undefined without any. */
-  readonly guardedBy: GuardedBy | undefined
-  /** JSON schema of the answers of the agent's model. */
-  readonly roleOutput: object | undefined
-  /** Context strategy of the model: from the role, or from the definition if it sets one. */
-  readonly strategy: ContextStrategy | undefined
-  readonly buildContext: AgentHandlers['buildContext']
-  runState(view: RunView): object
-  /** Returns the name of the agent with that index. */
-  name(index: number): string
-  /** Notes that something of the turn is held back. */
-  held(turn: Turn): void
-  /** Lets the event loop turn once, so that timers, sockets and wake-ups run. */
-  breath(): Promise<void>
-}
-
-export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
-  readonly #needs: TurnNeeds
+export class Turn implements OpenTurn {
+  readonly #thread: AgentThread
   readonly start: TurnStart
   /** Holds back what the log does not have; undefined for a turn that no earlier process has begun. */
   readonly hold: Hold | undefined
   #step: number
-  #messages = 0
+  messagesSent = 0
   /** To be read only, as the next two: each turn is asked for them at its end. */
   ended = false
   /** The reason why the turn must stop, if there is one. */
@@ -83,19 +55,22 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
   /** Number of those that are sleeps and model calls: nothing of them runs in the thread. */
   #elsewhere = 0
   #isToAcknowledge = false
-  #stepping: StepRunner | undefined
-  #drafts: Drafts | undefined
+  /** Open steps, once one has begun. To be read only, as the next two. */
+  steps: OpenSteps | undefined
+  emitter: Emitter | undefined
+  /** What the turn may have changed. */
+  drafts: Drafts | undefined
+  #stepRunner: StepRunner | undefined
   #calls: TurnCalls | undefined
   #limits: LimitWaits | undefined
   #messenger: Messenger | undefined
-  #emitter: Emitter | undefined
   #groups: RequestGroups | undefined
   #tools: TurnTools | undefined
   #seen: SeenAgents | undefined
   #settlements: Settlements | undefined
 
-  constructor(needs: TurnNeeds, start: TurnStart) {
-    this.#needs = needs
+  constructor(thread: AgentThread, start: TurnStart) {
+    this.#thread = thread
     this.start = start
     this.#step = start.replay?.nextStep ?? 0
     this.hold = start.replay?.onMismatch && this.#holdFor(start.replay, start.replay.onMismatch)
@@ -109,14 +84,14 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
   }
 
   #holdFor(replay: Replay, onMismatch: OnMismatch): Hold {
-    return new Hold({ replay, onMismatch, steps: () => this.steps, began: () => this.#needs.held(this) })
+    return new Hold({ replay, onMismatch, steps: () => this.steps, began: () => this.#thread.held(this) })
   }
 
   get role(): RoleInfo {
-    return this.#needs.role
+    return this.#thread.role
   }
   get data(): unknown {
-    return this.#needs.data
+    return this.#thread.data
   }
   get runId(): string {
     return this.start.view.id
@@ -131,50 +106,45 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
     return this.#controller.signal
   }
   get log(): Logger {
-    return this.#needs.loggerFor(this.start)
+    return this.#thread.loggerFor(this.start)
   }
 
   // ---- state
 
   get state(): Immutable<object> {
-    return this.draftOf('state')?.value ?? this.#needs.state
+    return this.draftOf('state')?.value ?? this.#thread.state
   }
   setState(recipe: (draft: object) => void): void {
     this.check()
-    this.#needs.stateRules.assertMay('state', 'setState')
-    this.#drafts ??= new Drafts()
-    this.#drafts.change('state', this.#needs.state, byRecipe('state', recipe))
+    this.#thread.stateRules.assertMay('state', 'setState')
+    this.drafts ??= new Drafts()
+    this.drafts.change('state', this.#thread.state, byRecipe('state', recipe))
   }
   get runState(): Immutable<object> {
-    return this.draftOf('runState')?.value ?? this.#needs.runState(this.start.view)
+    return this.draftOf('runState')?.value ?? this.#thread.runState(this.start.view)
   }
   setRunState(recipe: (draft: object) => void): void {
     this.changeRunState(byRecipe('runState', recipe))
   }
   changeRunState(change: Change): void {
     this.check()
-    this.#needs.stateRules.assertMay('runState', 'setRunState')
-    this.#drafts ??= new Drafts()
-    this.#drafts.change('runState', this.#needs.runState(this.start.view), change)
+    this.#thread.stateRules.assertMay('runState', 'setRunState')
+    this.drafts ??= new Drafts()
+    this.drafts.change('runState', this.#thread.runState(this.start.view), change)
   }
 
   tellWithAnswer(metadata: object): void {
     this.answerMetadata = { ...this.answerMetadata, ...metadata }
   }
 
-  /** True if the turn may have changed a state. */
-  get changes(): boolean {
-    return this.#drafts !== undefined
-  }
-
   /** Returns the changes of that state that the commit must write. Not called for a failed turn. */
   draftOf(scope: StateScope): Draft | undefined {
-    return this.#drafts?.of(scope, scope === 'state' ? this.#needs.state : this.#needs.runState(this.start.view))
+    return this.drafts?.of(scope, scope === 'state' ? this.#thread.state : this.#thread.runState(this.start.view))
   }
 
   /** True if the protocol script has sent the message of the turn, perhaps in the name of an agent. */
   get isOfScript(): boolean {
-    return this.#needs.name(this.start.caller) === ORCHESTRATOR
+    return this.#thread.name(this.start.caller) === ORCHESTRATOR
   }
   /** The turn as the task verbs use it. */
   get tasks(): TaskTurn {
@@ -193,7 +163,7 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
       release: () => {
         start.correlation = 0
         start.streams = false
-        this.#emitter?.close() // no reader will report progress any more
+        this.emitter?.close() // no reader will report progress any more
       },
     }
   }
@@ -204,8 +174,8 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
   }
   emit(chunk: string): void {
     this.check()
-    this.#emitter ??= new Emitter(this.#needs, this.start)
-    this.#emitter.emit(chunk, this.nextStep())
+    this.emitter ??= new Emitter(this.#thread, this.start)
+    this.emitter.emit(chunk, this.nextStep())
   }
 
   /**
@@ -218,7 +188,7 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
 
   /** Refuses a use of memory that is lost where several threads play the role. */
   assertOneThread(use: string): void {
-    this.#needs.stateRules.assertMay('runState', use)
+    this.#thread.stateRules.assertMay('runState', use)
   }
 
   /** Notifies the host of a message that is refused before it is sent; returns its error. */
@@ -227,31 +197,31 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
   }
   /** Waits for limits that are kept in this thread. */
   get limits(): LimitWaits {
-    this.#limits ??= new LimitWaits(this.#needs.outbox, this)
+    this.#limits ??= new LimitWaits(this.#thread.outbox, this)
     return this.#limits
   }
   /** Requests that are waited for together. */
   get groups(): RequestGroups {
-    this.#groups ??= new RequestGroups(this.#needs, this, this.messages)
+    this.#groups ??= new RequestGroups(this.#thread, this, this.messages, this.limits)
     return this.#groups
   }
   get messages(): Messenger {
-    this.#messenger ??= new Messenger(this.#needs, this, this.calls)
+    this.#messenger ??= new Messenger(this.#thread, this, this.calls)
     return this.#messenger
   }
 
   get calls(): TurnCalls {
-    this.#calls ??= new TurnCalls(this.#needs, this)
+    this.#calls ??= new TurnCalls(this.#thread, this)
     return this.#calls
   }
 
   get settlements(): Settlements {
     this.#settlements ??= new Settlements({
       script: this.start.replay?.script,
-      held: () => this.#needs.held(this),
+      held: () => this.#thread.held(this),
       settled: () => {
         this.hold?.check()
-        this.#needs.mayPark(this.start)
+        this.#thread.mayPark(this.start)
       },
     })
     return this.#settlements
@@ -259,7 +229,7 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
 
   /** True if the agent has an `observe` handler. */
   get observes(): boolean {
-    return this.#needs.observes
+    return this.#thread.observes
   }
 
   /**
@@ -274,61 +244,41 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
 
   /** Checks that the host has for the agent; undefined without any. */
   get roleOutput(): object | undefined {
-    return this.#needs.roleOutput
+    return this.#thread.roleOutput
   }
   get guardedBy(): GuardedBy | undefined {
-    return this.#needs.guardedBy
+    return this.#thread.guardedBy
   }
   /** Has a value checked. Returns it, changed or not. Rejects with `GuardrailError` for a refusal. */
   guard(args: GuardArguments, signal?: AbortSignal): Promise<unknown> {
-    return this.#atWork(() => this.call(GUARD, args, signal))
+    return this.atWork(() => this.call(GUARD, args, signal))
   }
 
   /** The tools of the agent, for the verb and for the model loop. */
   get tools(): TurnTools {
-    const { start, runId } = this
-    this.#tools ??= new TurnTools(this.#needs, {
-      start,
-      runId,
-      refusal: () => this.refusal(),
-      signal: () => this.signal,
-      call: (operation, args, signal) => this.call(operation, args, signal),
-      ...(this.guardedBy?.tool && {
-        guard: (tool: string, input: unknown, signal) => this.guard({ on: 'tool', tool, input }, signal),
-      }),
-      atWork: (work) => this.#atWork(work),
-      runStep: (step, run) => this.stepRunner.run(step, run),
-      progress: (tool, callId, note) => this.#progress(tool, callId, note),
-    })
+    this.#tools ??= new TurnTools(this.#thread, this, this.stepRunner)
     return this.#tools
-  }
-
-  #progress(tool: string, callId: string, note: string): void {
-    if (this.ended) return
-    const { outbox } = this.#needs
-    outbox.begin(LOG, this.start.run, this.start.turn, 0, note, JSON.stringify({ tool })).threadId = callId
-    outbox.writeAbout(this.start.id)
   }
 
   // ---- models
 
   /** Verbs that the agent's model has as tools. */
   get verbs(): readonly string[] {
-    return this.#needs.verbs
+    return this.#thread.verbs
   }
   get strategy(): ContextStrategy | undefined {
-    return this.#needs.strategy
+    return this.#thread.strategy
   }
   /** Returns the turn as the model verbs use it. `context` supplies the verbs that the model has as tools. */
   thinking(context: AgentContext): ThinkingTurn {
-    const { role, verbs, loops, strategy, buildContext } = this.#needs
+    const { role, verbs, loops, strategy, buildContext } = this.#thread
     return {
       role,
       context,
       verbs,
       loops,
       tools: this.tools,
-      partKeeper: uploadsFor(this.#needs.outbox, this.start.view),
+      partKeeper: uploadsFor(this.#thread.outbox, this.start.view),
       watchedMessage: this.start.view.streams ? idText(...this.start.id) : undefined,
       strategy,
       buildContext: buildContext && ((history) => buildContext(history, context)),
@@ -342,7 +292,7 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
       others: () => this.call(AGENT_STATUS, {}),
       loopFound: (step, signs) => this.call(LOOP_FOUND, { step, signs }),
       limits: this.limits,
-      ask: (call, signal) => this.#atWork(() => this.#ask(call, signal), 1),
+      ask: (call, signal) => this.atWork(() => this.#ask(call, signal), 1),
     }
   }
   #ask(call: ModelCall, signal: AbortSignal | undefined): Promise<ModelAnswer> {
@@ -353,14 +303,15 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
   // ---- steps and time
 
   get stepRunner(): StepRunner {
-    this.#stepping ??= new StepRunner(this.#needs, this, () => this.#gate())
-    return this.#stepping
+    this.steps ??= new OpenSteps()
+    this.#stepRunner ??= new StepRunner(this.#thread, this, this.steps, () => this.#gate())
+    return this.#stepRunner
   }
   now(): number {
     this.check()
     const logged = this.start.replay?.matchNow()
     if (logged !== undefined) return logged
-    const { outbox, now } = this.#needs
+    const { outbox, now } = this.#thread
     outbox.begin(NOW, this.start.run, this.start.turn, this.nextStep(), '', undefined)
     return outbox.writeTimed(now())
   }
@@ -373,18 +324,18 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
     const logged = replay?.matchKnown()
     if (logged !== undefined) return logged
     if (known === 0) return known // then a log with steps has no reading
-    const { outbox } = this.#needs
+    const { outbox } = this.#thread
     outbox.begin(NOW, run, turn, this.nextStep(), MODEL_TURN, JSON.stringify({ known }))
     outbox.write(outbox.size(), 'later')
     return known
   }
   /** Checks whether the run has, or had, an agent of that name: one that was removed has taken part. */
   knows(name: string): boolean {
-    return this.#needs.indexOf(name, this.start.view) !== undefined
+    return this.#thread.indexOf(name, this.start.view) !== undefined
   }
   /** Returns those of the agents that a protocol script sees. */
   sees<T extends { readonly name: string }>(agents: readonly T[]): readonly T[] {
-    const { outbox, writtenSteps } = this.#needs
+    const { outbox, writtenSteps } = this.#thread
     if (!writtenSteps || this.ended) return agents
     this.#seen ??= new SeenAgents(outbox, this)
     return this.#seen.among(agents)
@@ -392,25 +343,25 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
   async sleep(ms: number): Promise<void> {
     this.check()
     const duration = durationOf(ms, 'ms')
-    if (this.#emitter?.behind) await this.#gate()
-    await this.#atWork(() => sleep(this.#needs, this, duration), 1)
+    if (this.emitter?.behind) await this.#gate()
+    await this.atWork(() => sleep(this.#thread, this, duration), 1)
     this.check()
   }
   /**
    * Runs `work` and counts it as the turn's own work, even if nothing runs in the thread. The turn then does not only
    * wait. `elsewhere`: 1 if nothing runs in the thread.
    */
-  async #atWork<T>(work: () => Promise<T>, elsewhere = 0): Promise<T> {
+  async atWork<T>(work: () => Promise<T>, elsewhere = 0): Promise<T> {
     this.#working += 1
     this.#elsewhere += elsewhere
-    const permit = this.#needs.goingOn.permit(this.start)
+    const permit = this.#thread.goingOn.permit(this.start)
     try {
       if (permit) await permit
       return await work()
     } finally {
       this.#working -= 1
       this.#elsewhere -= elsewhere
-      if (!this.ended) this.#needs.mayPark(this.start) // if ended, another turn may have its slot
+      if (!this.ended) this.#thread.mayPark(this.start) // if ended, another turn may have its slot
     }
   }
 
@@ -418,12 +369,12 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
 
   /** True if all open work of the turn waits for others. */
   get parked(): boolean {
-    return this.waits && !this.#stepping?.open.work
+    return this.waits && !this.steps?.work
   }
   /** True if nothing of the turn runs in its thread: it waits for others, for a model, or for a time to come. */
   get rests(): boolean {
-    if (this.#isToAcknowledge || this.#settlements?.isSettling || this.#stepping?.open.work) return false
-    const waits = (this.#calls?.waiting ?? 0) + (this.#emitter?.waiting ?? 0)
+    if (this.#isToAcknowledge || this.#settlements?.isSettling || this.steps?.work) return false
+    const waits = (this.#calls?.waiting ?? 0) + (this.emitter?.waiting ?? 0)
     return waits + this.#elsewhere > 0 && this.#working === this.#elsewhere
   }
   /** True if something of the turn is held back. */
@@ -437,17 +388,14 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
   /** True if all that the turn has open is held back. */
   get isHeld(): boolean {
     const { hold } = this
-    if (this.#settlements?.isBlocked) return !this.#stepping?.open.work
+    if (this.#settlements?.isBlocked) return !this.steps?.work
     if (!hold || hold.count === 0 || hold.works !== this.#working || this.#isToAcknowledge) return false
-    return (this.#calls?.waiting ?? 0) + (this.#emitter?.waiting ?? 0) === 0 && !this.#stepping?.open.work
+    return (this.#calls?.waiting ?? 0) + (this.emitter?.waiting ?? 0) === 0 && !this.steps?.work
   }
   /** True if the turn waits for others and has no own work except perhaps steps. */
   get waits(): boolean {
-    const waits = (this.#calls?.waiting ?? 0) + (this.#emitter?.waiting ?? 0)
+    const waits = (this.#calls?.waiting ?? 0) + (this.emitter?.waiting ?? 0)
     return waits > 0 && this.#working === 0 && !this.#isToAcknowledge && !this.#settlements?.isSettling
-  }
-  get steps(): OpenSteps | undefined {
-    return this.#stepping?.open
   }
   /**
    * Goes on without what the log has and the handler does not come to, if something waits for that. Returns false if
@@ -459,11 +407,6 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
     if (isWaitedFor) this.settlements.skip()
     return isWaitedFor === true
   }
-  countMessage(): number {
-    this.#messages += 1
-    return this.#messages
-  }
-
   nextStep(): number {
     this.#step += 1
     return this.#step
@@ -471,24 +414,21 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
   refusal(): DramatisError | undefined {
     return this.ended ? this.#endedError() : this.reason
   }
-  get breathless(): boolean {
-    return this.#emitter?.behind ?? false
-  }
   async breathe(): Promise<void> {
-    this.#needs.link.flush()
-    await this.#needs.breath()
-    if (this.#emitter?.behind) await this.#gate()
+    this.#thread.link.flush()
+    await this.#thread.breath()
+    if (this.emitter?.behind) await this.#gate()
   }
   /** Waits for the reader of the answer. */
   async #gate(): Promise<void> {
     const open = this.steps
     const steps = open?.began()
-    await this.#emitter?.gate()
+    await this.emitter?.gate()
     if (steps) open?.settled(steps)
   }
   /** Notes that the reader of the answer has read `count` more chunks. */
   read(count: number): void {
-    this.#emitter?.read(count)
+    this.emitter?.read(count)
   }
 
   /**
@@ -510,19 +450,19 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
     this.hold?.fail(reason)
     this.#calls?.withdrawAll(reason, true)
     this.#settlements?.close()
-    this.#emitter?.close()
+    this.emitter?.close()
     this.#controller?.abort(reason)
   }
 
   /** Closes the turn at its end. */
   close(): void {
     this.ended = true
-    this.#drafts = undefined // the changes that count are in the state by now
+    this.drafts = undefined // the changes that count are in the state by now
     // Only if waits are open: the stack of an error costs more than most turns.
     if (this.#calls && this.#calls.waiting > 0) this.#calls.withdrawAll(this.#endedError(), false)
     this.#settlements?.close()
     if (this.hold && this.hold.count > 0) this.hold.fail(this.#endedError())
-    this.#emitter?.close()
+    this.emitter?.close()
     if (this.#controller && !this.#controller.signal.aborted) this.#controller.abort(this.#endedError())
   }
 
