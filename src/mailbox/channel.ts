@@ -19,6 +19,11 @@ export const ringBytes = (capacity: number): number => CONTROL + capacity
 
 export class Ring {
   readonly capacity: number
+  /**
+   * Largest size of a frame that is written whole. Larger frames cross in parts, so that they need no memory of their own
+   * and keep their place in the order.
+   */
+  readonly inlineLimit: number
   /** Memory of the frames; offsets from `reserve` and `peek` refer to it. */
   readonly memory: Memory
   readonly #control: Int32Array
@@ -31,6 +36,7 @@ export class Ring {
 
   constructor(buffer: SharedArrayBuffer, start: number, capacity: number) {
     this.capacity = capacity
+    this.inlineLimit = capacity >> 2
     this.#mask = capacity - 1
     this.#control = new Int32Array(buffer, start, CONTROL >> 2)
     this.memory = memoryOn(buffer, start + CONTROL, capacity)
@@ -310,12 +316,6 @@ export class Window {
 export const mostFrames = (ring: Ring): number => ring.capacity / FRAGMENT_HEADER
 
 /**
- * Returns the largest size of a frame that is written whole. Larger frames cross in parts, so that they need no memory
- * of their own and keep their place in the order.
- */
-export const inlineLimit = (ring: Ring): number => ring.capacity >> 2
-
-/**
  * Writes frames of any size into a ring: whole if they fit, otherwise in parts. Each ring has one writer. A frame whose
  * parts are being written comes before all others.
  */
@@ -330,8 +330,8 @@ export class FrameWriter {
   /** Writes a frame. Returns false if it is not complete: offer it again once the reader has freed space. */
   write(from: Uint8Array, start: number, end: number): boolean {
     const total = end - start
-    if (total <= inlineLimit(this.ring)) return this.ring.copy(from, start, end)
-    const part = (inlineLimit(this.ring) >> 1) - FRAGMENT_HEADER
+    if (total <= this.ring.inlineLimit) return this.ring.copy(from, start, end)
+    const part = (this.ring.inlineLimit >> 1) - FRAGMENT_HEADER
     while (this.#sent < total) {
       const bytes = Math.min(part, total - this.#sent)
       const padded = (FRAGMENT_HEADER + bytes + 7) & ~7

@@ -229,7 +229,7 @@ export class ReceivedMessage implements AgentMessage {
     const kind = word & 0xff
     const body = readBody(memory, at)
     const response = kind === END || kind === RESPONSE
-    const limit = response ? undefined : answerMsOf(i32[i + LIMIT]!)
+    const limit = i32[i + LIMIT]!
     const hasMore = body.metadata !== undefined
     const isPlain = ((word >>> 8) & TO_ALL) === 0 && body.name === undefined
     this.type = response ? 'response' : (MESSAGE_TYPES[(word >>> 24) & 7] ?? 'request')
@@ -238,7 +238,7 @@ export class ReceivedMessage implements AgentMessage {
     this.content = body.content
     this.priority = response ? 0 : i32[i + PRIORITY]!
     this.requiresResponse = kind === REQUEST
-    this.responseTimeoutMs = limit ?? null
+    this.responseTimeoutMs = response || limit === -1 ? null : (answerMsOf(limit) ?? null)
     this.threadId = body.threadId ?? null
     this.runId = directory.runId(run)
     this.sentAt = memory.f64[(at >> 3) + TIME]!

@@ -609,7 +609,7 @@ export function stringsOf(memory: Memory, at: number): WrittenString[] {
   if (bodyBytesOf(memory, at) === 0) return []
   const strings: WrittenString[] = []
   let place = at + HEADER
-  for (let left = 1 | (namedBy(flagsOf(memory, at)) << 1); left !== 0; left >>= 1) {
+  for (let left = 1 | ((flagsOf(memory, at) & NAMED) << 1); left !== 0; left >>= 1) {
     if ((left & 1) === 0) continue
     const word = memory.i32[place >> 2]!
     const isWide = (word & WIDE) !== 0
@@ -633,8 +633,8 @@ export function writeStrings(memory: Memory, at: number, strings: readonly (stri
   }
 }
 
-/** Strings that the flags name, beside the content. */
-const namedBy = (flags: number): number => flags & (HAS_DATA | HAS_METADATA | HAS_THREAD | HAS_NAME)
+/** Flags that name strings of the body, beside the content. */
+const NAMED = HAS_DATA | HAS_METADATA | HAS_THREAD | HAS_NAME
 
 /** Checks whether the body lies within the frame, and the strings named by the flags within the body. */
 export function stringsFit(memory: Memory, at: number): boolean {
@@ -644,7 +644,7 @@ export function stringsFit(memory: Memory, at: number): boolean {
   if (bytes < 0 || bytes > i32[at >> 2]! - HEADER) return false
   const end = at + HEADER + bytes
   let place = at + HEADER
-  for (let left = 1 | (namedBy(i32[(at >> 2) + KIND]! >>> 8) << 1); left !== 0; left >>= 1) {
+  for (let left = 1 | (((i32[(at >> 2) + KIND]! >>> 8) & NAMED) << 1); left !== 0; left >>= 1) {
     if ((left & 1) === 0) continue
     if (place + 4 > end) return false
     const word = i32[place >> 2]!

@@ -218,14 +218,13 @@ export const withAnswerSchema = (schema: object, { asFunction, contentField }: A
 })
 
 /**
- * Returns an answer with the text of the wanted field as its content, so that histories show words and no JSON. An
- * answer without such a field, and one with words of its own beside its data, stays as it is.
+ * Returns an answer that may have data with the text of the wanted field as its content, so that histories show words
+ * and no JSON. An answer without such a field, and one with words of its own beside its data, stays as it is.
  */
 export function withContentField<Said extends { content: string; structuredData: unknown }>(
   said: Said,
   message: AgentMessage,
 ): Said {
-  if (said.structuredData === undefined && !said.content.includes('{')) return said // most answers: no data to look at
   const { answerContent } = message.metadata
   if (typeof answerContent !== 'string') return said
   const inWords = jsonIn(said.content)?.value

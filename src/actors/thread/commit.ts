@@ -77,13 +77,15 @@ export class Commit {
     const agent = role.name
     try {
       const said = start.correlation === 0 ? NO_REPLY : replyOf(value, start, agent)
-      const reply = start.message ? withContentField(said, start.message) : said
+      // Most answers have no data in which to look for a field that the caller wants as its content.
+      const hasData = said.structuredData !== undefined || said.content.includes('{')
+      const reply = hasData && start.message ? withContentField(said, start.message) : said
       const { structuredData } = reply
       const data = structuredData === undefined ? undefined : dataOf(structuredData, start, agent)
       const bytes = plainFrameBytes(reply.content, data)
       if (bytes > outbox.maxMessageBytes) throw replyTooLarge(agent, bytes, outbox.maxMessageBytes)
       if (turn.drafts) this.#writePatches(turn)
-      const missed = start.replay?.unmatched((index) => this.#thread.name(index)) ?? NONE
+      const missed = start.replay?.unmatched((index) => this.#thread.names.name(index)) ?? NONE
       this.#prepareEnd(start, reply.content, data, 0, { missed, told: turn.answerMetadata })
       const { metadata, threadId } = outbox.fields
       if (metadata === undefined && threadId === undefined && !outbox.keys) this.#bytes = bytes
@@ -130,7 +132,7 @@ export class Commit {
   }
 
   #describe(start: TurnStart): string {
-    return `its turn for a ${start.type} from "${start.message?.sender ?? this.#thread.name(start.caller)}"`
+    return `its turn for a ${start.type} from "${start.message?.sender ?? this.#thread.names.name(start.caller)}"`
   }
 
   /**
@@ -183,8 +185,12 @@ const replyTooLarge = (agent: string, bytes: number, limit: number) =>
 function replyOf(value: unknown, start: TurnStart, agent: string): { content: string; structuredData: unknown } {
   if (value === undefined || value === null) return { content: '', structuredData: undefined }
   if (typeof value === 'string') return { content: value, structuredData: undefined }
-  if (isReply(value)) {
-    const { content = '', structuredData } = value
+  // A message counts too, so that a handler can pass an answer on. An object with neither field is no reply, because its
+  // content would be lost silently.
+  const isReply =
+    typeof value === 'object' && !Array.isArray(value) && ('content' in value || 'structuredData' in value)
+  if (isReply || isEmptyObject(value)) {
+    const { content = '', structuredData } = value as Exclude<Reply, string | void>
     if (typeof content === 'string') return { content, structuredData }
     throw wrongField(agent, start, { path: 'content', got: shown(content) })
   }
@@ -194,15 +200,8 @@ function replyOf(value: unknown, start: TurnStart, agent: string): { content: st
   )
 }
 
-/**
- * Checks whether a value is a reply object. A message counts too, so that a handler can pass an answer on. An object
- * with neither field is no reply, because its content would be lost silently.
- */
-function isReply(value: unknown): value is Exclude<Reply, string | void> {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
-  if ('content' in value || 'structuredData' in value) return true
-  return Object.getPrototypeOf(value) === Object.prototype && Object.keys(value).length === 0
-}
+const isEmptyObject = (value: unknown): value is object =>
+  Object.getPrototypeOf(value) === Object.prototype && Object.keys(Object(value)).length === 0
 
 /** Converts the data to JSON. Runs after the output schema, because the schema may transform the value into JSON. */
 function dataOf(value: unknown, start: TurnStart, agent: string): string | undefined {

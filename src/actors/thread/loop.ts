@@ -11,7 +11,6 @@ import {
   KIND,
   type Memory,
   NESTED,
-  NOBODY,
   REQUEST,
   RUN_INDEX,
   readId,
@@ -225,7 +224,7 @@ export class AgentLoop implements AgentThread {
   readonly #me: number
   readonly #concurrency: number
   readonly #scriptContext: ((turn: Turn) => AgentContext) | undefined
-  readonly #names: Names
+  readonly names: Names
   readonly #runs: RunViews
   /** The open turns, usually one. */
   readonly #turns: Turn[] = []
@@ -281,11 +280,11 @@ export class AgentLoop implements AgentThread {
     this.#scriptContext = scriptContext
     this.#me = assignment.index
     this.#concurrency = assignment.concurrency
-    this.#names = new Names(assignment.names)
+    this.names = new Names(assignment.names)
     this.waits = new Waits(assignment.correlation, assignment.instances)
     this.#runs = new RunViews(handlers.initialRunState, assignment.role.name)
     this.#directory = {
-      name: this.#names.name.bind(this.#names),
+      name: this.names.name.bind(this.names),
       runId: this.#runs.idOf.bind(this.#runs),
       bytesOf: (run, hash) => this.bytesOf(run, hash),
     }
@@ -319,7 +318,7 @@ export class AgentLoop implements AgentThread {
       parking: this.parking,
       waits: this.waits,
       runs: this.#runs,
-      names: this.#names,
+      names: this.names,
       turns: this.#turns,
       nesting: this.#nesting,
       aborts: this.#aborts,
@@ -351,7 +350,7 @@ export class AgentLoop implements AgentThread {
   /** Runs before the first message. Returns the state as JSON if the host does not have it yet. */
   async start(state: string | undefined): Promise<string | undefined> {
     const started = await startAgent(this, this.#handlers, this.#option, state)
-    this.#probes.rest()
+    this.#port.work?.rest()
     return started
   }
 
@@ -395,7 +394,7 @@ export class AgentLoop implements AgentThread {
     const { scheduler, work } = this.#port
     if (this.#replies.drain()) {
       this.#stirred = true
-      work?.stir()
+      if (work) work.behind = undefined
     }
     if (this.#turns.length > 0) {
       if (this.#isFull()) return false
@@ -450,7 +449,7 @@ export class AgentLoop implements AgentThread {
    */
   #goOn(): boolean {
     if (this.#stirred || this.#stopping) return this.#stirred && this.#nesting.waits
-    this.#probes.stir()
+    if (this.#port.work) this.#port.work.behind = undefined
     return this.#nesting.goOn(this.#nestingActions)
   }
   readonly #nestingActions = {
@@ -465,7 +464,7 @@ export class AgentLoop implements AgentThread {
     const parked = turn.parked || (turn.waits && this.#probes.isQuiet(turn))
     if (!parked || (this.#nesting.isOpen && !this.#nesting.isAlone(turn))) this.parking.unpark(start)
     else if (!this.#stirred) this.parking.park(start)
-    else if (this.parking.isWanted(start)) this.#later() // let the started or answered turn continue before judging it
+    else if (this.link.arePermitsWanted()) this.#later() // let the started or answered turn continue before judging it
   }
 
   /** Lets the event loop turn once, so that timers, sockets and wake-ups run. */
@@ -491,10 +490,10 @@ export class AgentLoop implements AgentThread {
     const attempt = ((i32[i + KIND]! >>> 16) & 0xff) + 1
     const turnId = i32[i + TURN]!
     // Replies carry the run's data, new agents and the log of earlier attempts. They are published before the message.
-    if (attempt > 1 || !this.#runs.find(run) || !this.#names.isKnown(i32[i + WHO]! & 0xffff))
+    if (attempt > 1 || !this.#runs.get(run) || !this.names.isKnown(i32[i + WHO]! & 0xffff))
       this.#replies.drainFor(turnId)
     this.#stirred = true
-    this.#port.work?.stir()
+    if (this.#port.work) this.#port.work.behind = undefined
     const turn = this.#open(memory, at, NO_SLOT, false)
     this.link.done('plain', this.#taken) // the turn counts as begun from here on
     this.#perform(turn, this.#aborts.size > 0 ? this.#aborts.take(turnId) : undefined)
@@ -522,7 +521,7 @@ export class AgentLoop implements AgentThread {
     const isRequest = (word & 0xff) === REQUEST
     const run = i32[i + RUN_INDEX]!
     const number = i32[i + TURN]!
-    const view = this.#runs.find(run)
+    const view = this.#runs.get(run)
     if (!view) throw new Error(`Run ${run} was never announced to this thread.`)
     const id = readId(memory, at)
     const turn = new Turn(this, {
@@ -611,7 +610,7 @@ export class AgentLoop implements AgentThread {
     const { hold, start } = turn
     if (!hold || hold.onMismatch === 'continue') return hold?.release()
     const agent = this.role.name
-    const missed = start.replay?.missing((index) => this.name(index)) ?? []
+    const missed = start.replay?.missing((index) => this.names.name(index)) ?? []
     const [step = '', ...others] = hold.steps
     hold.drop()
     const beside = others.length > 0 ? ` (and ${others.join(', ')})` : ''
@@ -681,30 +680,20 @@ export class AgentLoop implements AgentThread {
     return this.#handlers.buildContext
   }
 
-  name(index: number): string {
-    return this.#names.name(index)
-  }
-
   /** Returns what reads the bytes of a stored part. The part came in that run, so the host has them for it. */
   bytesOf(run: number, hash: string): ReadBytes {
-    this.#runs.find(run)?.stored.add(hash)
+    this.#runs.get(run)?.stored.add(hash)
     return () => this.#port.bytesOf?.(hash)
-  }
-
-  indexOf(name: string, run: RunView): number | undefined {
-    const index = this.#names.indexOf(name, run)
-    if (index === undefined || !this.#names.late.has(name)) return index
-    // Messages sent to the new agent by name may still wait in the queue, and later ones must not overtake them.
-    return this.sends.open(NOBODY) && !this.sends.open(index) ? undefined : index
   }
 
   held(turn: Turn): void {
     this.#held.add(turn)
   }
 
-  mayPark(start: TurnStart): void {
+  mayPark(): void {
     if (this.#pumping) return // the end of the pump does it
-    if (this.#held.any || this.#nesting.isOpen || this.#probes.waiting || this.parking.isWanted(start)) this.#later()
+    if (this.#held.any || this.#nesting.isOpen || this.#probes.waiting) this.#later()
+    else if (this.parking.isAsked && this.link.arePermitsWanted()) this.#later()
   }
 
   writeControl(kind: number, start: Pick<TurnStart, 'run' | 'turn'>, correlation: number, limit: number): void {

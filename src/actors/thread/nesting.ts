@@ -282,16 +282,6 @@ export class Probes {
     this.#work = work
   }
 
-  /** Tells the work tracker that no turn is open. */
-  rest(): void {
-    this.#work?.rest()
-  }
-
-  /** Tells the work tracker that a turn begins or gets an answer now. */
-  stir(): void {
-    this.#work?.stir()
-  }
-
   /** Checks that the turn has no open work of its own in this thread. Returns false also if the runtime cannot tell. */
   isQuiet(turn: Turn): boolean {
     return this.#work !== undefined && !this.#work.isBusy(turn)

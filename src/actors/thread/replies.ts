@@ -149,13 +149,13 @@ export class Replies {
         this.#to.probes.add(stepOf(memory, at), correlation)
         break
       case RUN:
-        for (const { name, index } of runs.announce(memory, at)) names.learn(name, index, runs.find(runOf(memory, at)))
+        for (const { name, index } of runs.announce(memory, at)) names.learn(name, index, runs.get(runOf(memory, at)))
         break
       case TEAM:
         this.#hearOfTeam(JSON.parse(readBody(memory, at).data!) as TeamNotice, runOf(memory, at))
         break
       case RUN_OVER:
-        runs.over(runOf(memory, at))
+        runs.delete(runOf(memory, at))
         break
       case SHELVE:
       case UNSHELVE: {
@@ -239,7 +239,7 @@ export class Replies {
   }
 
   #hearOfTeam(notice: TeamNotice, run: number): void {
-    const view = this.#to.runs.find(run)
+    const view = this.#to.runs.get(run)
     if (run !== 0 && !view) return // the run is over
     if ('newcomer' in notice) this.#to.names.learn(notice.newcomer.name, notice.newcomer.index, view)
     else if (view) view.roster = notice.roster

@@ -51,7 +51,10 @@ export function fillMessage(
 ): number {
   if (typeof to !== 'string' || to === '') checkName(to, 'to')
   const fields = beginMessage(thread, from, kind, content, options)
-  const index = thread.indexOf(to, from.start.view)
+  const { names, sends } = thread
+  let index = names.indexOf(to, from.start.view)
+  // Messages sent to a new agent by name may still wait in the queue, and later ones must not overtake them.
+  if (index !== undefined && names.late.has(to) && sends.open(NOBODY) && !sends.open(index)) index = undefined
   fields.recipient = index ?? NOBODY
   if (index === undefined) fields.name = to
   fields.correlation = correlation
@@ -174,7 +177,7 @@ export class TurnCalls {
     })
     promise.catch(quiet)
     if (parking.marked > 0) parking.unpark(start)
-    this.#thread.mayPark(start)
+    this.#thread.mayPark()
     if (signal) {
       const stop = onAbort(signal, () => this.withdraw(correlation, withdrawn(to, signal)))
       promise.then(stop, stop)

@@ -139,7 +139,7 @@ export class TurnContext implements AgentContext {
   // ---- messages
 
   send(to: Recipient, content: string, options: RequestOptions = NO_OPTIONS): Promise<void> {
-    return this.#turn.messages.send(nameOf(to), content, options)
+    return this.#turn.messages.send(typeof to === 'string' ? to : nameOf(to), content, options)
   }
   broadcast(content: string, options: RequestOptions = NO_OPTIONS): Promise<void> {
     return this.#turn.messages.broadcast(content, options)
@@ -152,14 +152,20 @@ export class TurnContext implements AgentContext {
     content: string,
     options: RequestOptions<NoInfer<In>> = NO_OPTIONS as RequestOptions<NoInfer<In>>,
   ): Promise<AgentMessage<Out>> {
-    return this.#turn.messages.request(nameOf(to), content, options) as Promise<AgentMessage<Out>>
+    return this.#turn.messages.request(typeof to === 'string' ? to : nameOf(to), content, options) as Promise<
+      AgentMessage<Out>
+    >
   }
   requestStream<In = unknown, Out = unknown>(
     to: Recipient<In, Out>,
     content: string,
     options: RequestOptions<NoInfer<In>> = NO_OPTIONS as RequestOptions<NoInfer<In>>,
   ): AsyncIterable<string> & { readonly response: Promise<AgentMessage<Out>> } {
-    return this.#turn.messages.requestStream(nameOf(to), content, options) as ResponseStream & {
+    return this.#turn.messages.requestStream(
+      typeof to === 'string' ? to : nameOf(to),
+      content,
+      options,
+    ) as ResponseStream & {
       readonly response: Promise<AgentMessage<Out>>
     }
   }

@@ -12,7 +12,6 @@ import {
   CLAIM,
   FrameJoiner,
   FrameWriter,
-  inlineLimit,
   OUT_BLOCKED,
   type Ring,
   ROOM_WANTED,
@@ -202,7 +201,7 @@ export class Link {
   /** Checks whether a frame can be written whole now. */
   #hasPlace(bytes: number): boolean {
     const { outbox } = this.#window
-    return bytes <= inlineLimit(outbox) && outbox.reserve(bytes) >= 0
+    return bytes <= outbox.inlineLimit && outbox.reserve(bytes) >= 0
   }
 
   #publish(): void {
@@ -340,7 +339,10 @@ export class Link {
     return true
   }
 
-  /** Checks whether the host needs permits. If not, parking a turn has no use. */
+  /**
+   * Checks whether the host needs permits. Nothing is parked before that. An agent that begins to wait for a permit
+   * wakes the threads of all that have one, so a turn that waits by then is judged too.
+   */
   arePermitsWanted(): boolean {
     return Atomics.load(this.team.words, PERMITS_WANTED) === 1
   }

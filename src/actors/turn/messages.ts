@@ -86,7 +86,7 @@ export class Emitter {
       this.#thread.link.flush()
       await new Promise<void>((resolve) => {
         this.#waiting.push(resolve)
-        this.#thread.mayPark(this.#start)
+        this.#thread.mayPark()
       })
     }
   }

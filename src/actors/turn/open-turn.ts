@@ -1,5 +1,5 @@
 /** What the parts of a turn know of each other: the thread that runs the turn, the turn itself, and its open waits. */
-import type { Mark } from '../../mailbox/codec.ts'
+import { type Mark, UNANSWERED } from '../../mailbox/codec.ts'
 import type { Memory } from '../../mailbox/frame.ts'
 import type { ReadBytes } from '../../mailbox/stored-parts.ts'
 import type { Scheduler } from '../../shared/clock.ts'
@@ -9,10 +9,10 @@ import type { AgentHandlers } from '../definition/definition.ts'
 import type { ContextStrategy, GuardArguments, GuardedBy, RoleInfo } from '../definition/role.ts'
 import type { Logger } from '../definition/tool.ts'
 import type { Link, Outbox, SendQueue } from './link.ts'
-import type { Settlements } from './logged-turn.ts'
+import type { Script, Settled } from './logged-turn.ts'
 import type { GoingOn, Parking } from './parking.ts'
 import type { TurnStart } from './replay.ts'
-import type { RunView } from './run-views.ts'
+import type { Names, RunView } from './run-views.ts'
 import type { StateRules } from './state.ts'
 import type { Hold, OpenSteps, WrittenSteps } from './steps.ts'
 import type { Toolbox } from './toolbox.ts'
@@ -40,6 +40,7 @@ export interface AgentThread {
   /** Context strategy of the model: from the role, or from the definition if it sets one. */
   readonly strategy: ContextStrategy | undefined
   readonly buildContext: AgentHandlers['buildContext']
+  readonly names: Names
   readonly link: Link
   readonly outbox: Outbox
   readonly sends: SendQueue
@@ -50,10 +51,6 @@ export interface AgentThread {
   readonly writtenSteps: WrittenSteps | undefined
   readonly timer: Scheduler['timer']
   runState(view: RunView): object
-  /** Returns the name of the agent with that index. */
-  name(index: number): string
-  /** Returns the agent's index in frames of that run; undefined if this thread does not know the agent. */
-  indexOf(name: string, run: RunView): number | undefined
   /** Returns what reads stored bytes of that run. */
   bytesOf(run: number, hash: string): ReadBytes
   /** Returns a logger; `fields` are added to each of its lines. */
@@ -67,7 +64,7 @@ export interface AgentThread {
   /** Lets the event loop turn once, so that timers, sockets and wake-ups run. */
   breath(): Promise<void>
   /** Notes that the turn may only wait for others now. It parks once the loop is idle, if its permit is wanted. */
-  mayPark(start: TurnStart): void
+  mayPark(): void
   /** Notes that something of the turn is held back. */
   held(turn: OpenTurn): void
   /** Settles a wait with the frame that answers it, which is read at once: now, or by `later`. */
@@ -148,5 +145,139 @@ export class Waits extends Map<number, Wait> {
   next(): number {
     this.#last = this.#last > HIGHEST - this.#step ? this.#first : this.#last + this.#step
     return this.#last
+  }
+}
+
+/*
+ * Settles the waits of a turn one by one, in an order that the log tells: the handler of each has gone as far as it can
+ * before the next one settles. A later attempt of the turn is settled in the same order, and only then by what is new.
+ * So what is first of several is first again.
+ */
+
+interface SettlementNeeds {
+  /** The moments of the turn's earlier attempts. */
+  readonly script: Script | undefined
+  /** Called when what settles next has to wait for what the log has before it. */
+  held(): void
+  /** Called after something has settled late, or is not waited for any longer. */
+  settled(): void
+}
+
+/** Something that has arrived, and has not settled yet. */
+interface Arrived {
+  readonly index: number
+  readonly logged: Settled | undefined
+  settle(): void
+}
+
+const NOW = Promise.resolve()
+
+export class Settlements {
+  readonly #needs: SettlementNeeds
+  /** In the order in which they settle. */
+  readonly #arrived: Arrived[] = []
+  /** Number of open waits. Who begins one adds it; `ended` takes it away. */
+  open = 0
+  /** True until the handler has done what follows from the last settlement. */
+  #isPaused = false
+  #isOver = false
+  /** The answer that the turn has got last, or the piece of one. */
+  last: Mark
+
+  constructor(needs: SettlementNeeds) {
+    this.#needs = needs
+    this.last = needs.script?.last ?? UNANSWERED
+  }
+
+  /** True if what arrives now may settle at once. */
+  get isFree(): boolean {
+    if (this.#isPaused || this.#arrived.length > 0) return this.#isOver
+    return !this.#needs.script || this.#isOver || this.#awaited === Number.POSITIVE_INFINITY
+  }
+
+  /** Position of the first thing that the log has and the turn has not got again. */
+  get #awaited(): number {
+    return this.#needs.script?.open ?? Number.POSITIVE_INFINITY
+  }
+
+  /** True if something has arrived that has not settled yet. */
+  get isSettling(): boolean {
+    return this.#arrived.length > 0
+  }
+
+  /** True if what has arrived waits for something that the log has before it. */
+  get isBlocked(): boolean {
+    const [next] = this.#arrived
+    return next !== undefined && !this.#isPaused && next.index > this.#awaited
+  }
+
+  ended(): void {
+    this.open -= 1
+    if (this.open > 0) this.pause()
+  }
+
+  /** Says in a frame for what the turn has settled by itself what it had got before. */
+  mark(fields: { correlation: number; priority: number }): void {
+    fields.correlation = this.last.correlation
+    fields.priority = this.last.piece
+  }
+
+  /** Settles what has arrived when it is its turn. */
+  settle(settle: () => void): void {
+    if (this.isFree) settle()
+    else this.#add({ index: this.#needs.script?.next() ?? 0, logged: undefined, settle })
+  }
+
+  /** Resolves when what has arrived may settle. */
+  turn(): Promise<void> {
+    return new Promise((resolve) => this.settle(resolve))
+  }
+
+  /** Settles once more what the log has. */
+  again(logged: Settled, settle: () => void): void {
+    if (this.#isOver) settle()
+    else this.#add({ index: logged.index, logged, settle })
+  }
+
+  #add(arrived: Arrived): void {
+    const behind = this.#arrived.findLastIndex(({ index }) => index <= arrived.index)
+    this.#arrived.splice(behind + 1, 0, arrived)
+    this.pause()
+  }
+
+  /** Lets the handler go on until it waits for something else. Then the next one settles. */
+  pause(): void {
+    if (this.#isPaused || this.#isOver) return
+    this.#isPaused = true
+    // A tick that begins among microtasks comes after all of them. A promise costs less than `queueMicrotask`, which
+    // async hooks follow.
+    void NOW.then(this.#tick)
+  }
+  readonly #tick = () => process.nextTick(this.#next)
+  readonly #next = () => {
+    this.#isPaused = false
+    if (this.#arrived.length === 0) return
+    if (this.isBlocked) return this.#needs.held()
+    this.#settle(this.#arrived.shift()!)
+    this.#needs.settled()
+    if (this.#arrived.length > 0) this.pause()
+  }
+
+  #settle({ logged, settle }: Arrived): void {
+    if (logged) logged.isOver = true
+    settle()
+  }
+
+  /** The handler does not come to what the log has before the next one: that is not waited for any longer. */
+  skip(): void {
+    this.#needs.script?.skip(this.#arrived[0]?.index ?? Number.POSITIVE_INFINITY)
+    this.#needs.settled()
+    this.pause()
+  }
+
+  /** Settles all that has arrived: the turn is over, or must stop. */
+  close(): void {
+    this.#isOver = true
+    for (const arrived of this.#arrived.splice(0)) this.#settle(arrived)
   }
 }

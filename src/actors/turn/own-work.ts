@@ -58,8 +58,11 @@ export class OwnWork {
   #turns: readonly OpenTurn[] = NO_TURNS
   #onEnd: (() => void) | undefined
   #current: Origin = { turns: NO_TURNS, open: 0 }
-  /** Origin of the callback that ran last; the promises it settled continue after it. undefined: all open turns. */
-  #behind: Origin | undefined
+  /**
+   * Origin of the callback that ran last; the promises it settled continue after it. undefined: all open turns. So it is
+   * set when a message or an answer arrives, which may follow the callback of an earlier turn, for whose end it waited.
+   */
+  behind: Origin | undefined
   /** True while the runtime opens a resource for itself. */
   #isUnseen = false
 
@@ -92,13 +95,6 @@ export class OwnWork {
     for (const connection of this.#connections) note(connection)
   }
 
-  /**
-   * Marks that a message or an answer arrives. It may follow the callback of an earlier turn, for whose end it waited.
-   */
-  stir(): void {
-    this.#behind = undefined
-  }
-
   // ---- opened resources
 
   /**
@@ -120,13 +116,13 @@ export class OwnWork {
   /** Records that a callback of the resource begins. */
   calledBack(id: number): void {
     const opened = this.#opened.get(id)
-    this.#behind = opened?.origin
+    this.behind = opened?.origin
     const connection = opened?.connection
     if (!opened || !connection) return
     connection.hears = true
     note(connection)
     // A later turn may use a connection that an earlier one left open. Then what follows belongs to the open turns.
-    if (isOver(opened.origin)) this.#behind = undefined
+    if (isOver(opened.origin)) this.behind = undefined
   }
 
   closed(id: number): void {
@@ -170,7 +166,7 @@ export class OwnWork {
   }
 
   #originOf(within: number): Origin {
-    if (within === 0) return this.#behind ?? this.#now()
+    if (within === 0) return this.behind ?? this.#now()
     return this.#opened.get(within)?.origin ?? this.#now()
   }
 

@@ -147,14 +147,6 @@ export class Parking {
   }
 
   /**
-   * Checks whether the turn has to be judged: a permit is wanted now. Nothing is marked before that. An agent that
-   * begins to wait for a permit wakes the threads of all that have one, so a turn that waits by then is judged too.
-   */
-  isWanted({ slot }: ParkableTurn): boolean {
-    return this.isAsked && slot !== SHELVED && this.#link.arePermitsWanted()
-  }
-
-  /**
    * Marks that the turn continues: before a verb, or before a wait ends by itself. Returns false if its permit was
    * taken.
    */

@@ -154,38 +154,34 @@ export const NO_RUN: RunView = {
   stored: new Set(),
 }
 
-export class RunViews {
-  readonly #views = new Map<number, RunView>()
+/** The runs that were announced to a thread and are not over, by their index. */
+export class RunViews extends Map<number, RunView> {
   readonly #initial: AgentHandlers['initialRunState']
   /** The initial state of all runs, unless a function makes each. */
   #first: object | undefined
   readonly #agent: string
 
   constructor(initial: AgentHandlers['initialRunState'], agent: string) {
+    super()
     this.#initial = initial
     this.#agent = agent
   }
 
   /** True if a callback of a run waits for entries: it would end with its thread. */
   get listens(): boolean {
-    for (const { listeners } of this.#views.values()) if (listeners && !listeners.isEmpty) return true
+    for (const { listeners } of this.values()) if (listeners && !listeners.isEmpty) return true
     return false
   }
 
   idOf(run: number): string {
-    return this.#views.get(run)?.id ?? ''
-  }
-
-  /** Returns the run with that index, if it was announced and is not over. */
-  find(run: number): RunView | undefined {
-    return this.#views.get(run)
+    return this.get(run)?.id ?? ''
   }
 
   /** Stores the host's description of a run. Returns the agents that belong to that run only. */
   announce(memory: Memory, at: number): readonly Newcomer[] {
     const { content, data } = readBody(memory, at)
     const notice = JSON.parse(data ?? '{}') as RunNotice
-    this.#views.set(runOf(memory, at), {
+    this.set(runOf(memory, at), {
       index: runOf(memory, at),
       id: content,
       metadata: Object.freeze(notice.metadata),
@@ -199,10 +195,6 @@ export class RunViews {
       stored: new Set(),
     })
     return notice.agents ?? []
-  }
-
-  over(run: number): void {
-    this.#views.delete(run)
   }
 
   /** Returns the agent's state in that run. The first call creates the initial state. */

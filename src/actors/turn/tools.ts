@@ -96,7 +96,7 @@ export class StepRunner {
       this.#open.end(open)
       if (!settlements.isFree) await settlements.turn()
       settlements.ended()
-      this.#thread.mayPark(this.#turn.start)
+      this.#thread.mayPark()
     }
   }
 

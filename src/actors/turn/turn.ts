@@ -27,9 +27,8 @@ import { AGENT_STATUS, BoardNews, DelegatedTasks, type ThinkingTurn } from '../m
 import { NO_OPTIONS, sleep, TurnCalls } from './calls.ts'
 import { delegate, handoff, type TaskTurn } from './delegate.ts'
 import { LimitWaits, RequestGroups } from './groups.ts'
-import { Settlements } from './logged-turn.ts'
 import { Emitter, Messenger } from './messages.ts'
-import type { AgentThread, OpenTurn } from './open-turn.ts'
+import { type AgentThread, type OpenTurn, Settlements } from './open-turn.ts'
 import { type Replay, SeenAgents, type TurnStart } from './replay.ts'
 import { uploadsFor } from './run-views.ts'
 import { byRecipe, type Change, type Draft, Drafts, type StateScope } from './state.ts'
@@ -144,7 +143,7 @@ export class Turn implements OpenTurn {
 
   /** True if the protocol script has sent the message of the turn, perhaps in the name of an agent. */
   get isOfScript(): boolean {
-    return this.#thread.name(this.start.caller) === ORCHESTRATOR
+    return this.#thread.names.name(this.start.caller) === ORCHESTRATOR
   }
   /** The turn as the task verbs use it. */
   get tasks(): TaskTurn {
@@ -221,7 +220,7 @@ export class Turn implements OpenTurn {
       held: () => this.#thread.held(this),
       settled: () => {
         this.hold?.check()
-        this.#thread.mayPark(this.start)
+        this.#thread.mayPark()
       },
     })
     return this.#settlements
@@ -331,7 +330,7 @@ export class Turn implements OpenTurn {
   }
   /** Checks whether the run has, or had, an agent of that name: one that was removed has taken part. */
   knows(name: string): boolean {
-    return this.#thread.indexOf(name, this.start.view) !== undefined
+    return this.#thread.names.indexOf(name, this.start.view) !== undefined
   }
   /** Returns those of the agents that a protocol script sees. */
   sees<T extends { readonly name: string }>(agents: readonly T[]): readonly T[] {
@@ -361,7 +360,7 @@ export class Turn implements OpenTurn {
     } finally {
       this.#working -= 1
       this.#elsewhere -= elsewhere
-      if (!this.ended) this.#thread.mayPark(this.start) // if ended, another turn may have its slot
+      if (!this.ended) this.#thread.mayPark() // if ended, another turn may have its slot
     }
   }
 

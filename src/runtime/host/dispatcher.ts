@@ -6,7 +6,7 @@
  */
 
 import { policyOf } from '../../actors/definition/role-config.ts'
-import { AT_WORK, inlineLimit, type Ring, ROOM_WANTED } from '../../mailbox/channel.ts'
+import { AT_WORK, type Ring, ROOM_WANTED } from '../../mailbox/channel.ts'
 import {
   copyFrame,
   idOf,
@@ -294,7 +294,7 @@ function isAhead({ settings, mailbox, turnMs }: Cell, { priority }: Envelope<Run
 
 /** Checks whether the message is too large for the ring of its priority. */
 const ranksLarge = ({ window }: Life, { priority, bytes }: Envelope<RunState>): boolean =>
-  priority !== 0 && bytes > inlineLimit(window.ranked)
+  priority !== 0 && bytes > window.ranked.inlineLimit
 
 interface DispatcherNeeds {
   readonly caution: CautiousStart
@@ -343,7 +343,7 @@ export class Dispatcher {
     const frame = this.#needs.frames.abort(run.index, envelope, reason)
     const isShelved = cell.mailbox.handed.shelved.has(turn)
     const line = !isShelved && isHeldBack(cell, life, run.index, turn) ? life.held : life.backlog
-    const isLarge = frame.bytes > inlineLimit(life.window.replies) // then it cannot pass one that is half written
+    const isLarge = frame.bytes > life.window.replies.inlineLimit // then it cannot pass one that is half written
     const at = isLarge ? -1 : line.findIndex(({ memory }) => turnOf(memory, 0) === turn && isForOpenTurn(memory))
     line.splice(at < 0 ? line.length : at, 0, frame)
     life.gives(turn, timeOf(frame.memory, 0))
@@ -516,7 +516,7 @@ export class Dispatcher {
     if (envelope.priority !== 0 && ranksLarge(life, envelope)) life.ranksLarge = envelope
     envelope.lane = envelope.priority === 0 || life.ranksLarge === envelope ? 'plain' : 'ranked'
     const ring = life.window[envelope.lane]
-    if (bytes > inlineLimit(ring)) {
+    if (bytes > ring.inlineLimit) {
       cell.mailbox.hand(envelope)
       const copy = ownCopyOf(memory, at, bytes)
       setTurn(copy, 0, envelope.turn)

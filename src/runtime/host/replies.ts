@@ -4,7 +4,6 @@
  */
 
 import type { RosterEntry, RunNotice } from '../../actors/definition/assignment.ts'
-import { inlineLimit } from '../../mailbox/channel.ts'
 import {
   allocate,
   copyFrame,
@@ -63,7 +62,7 @@ export class ReplyLane {
     const ring = life.window.replies
     const shelved = cell.mailbox.handed.shelved.size
     const waits = life.backlog.length + life.held.length + cell.suspended.size + shelved > 0
-    const open = life.ready && !waits && bytes <= inlineLimit(ring)
+    const open = life.ready && !waits && bytes <= ring.inlineLimit
     const place = open ? ring.reserve(bytes) : -1
     const target = place < 0 ? allocate(bytes) : ring.memory
     const start = Math.max(place, 0)
