@@ -3,7 +3,7 @@
  * host for, and each answer, is one, and so are beginning and end of what it does in its own thread. So whatever plays the
  * models, a fake client or a server, each step of a turn can be cut off in the middle and just after.
  */
-import { isAnswer } from '../../src/actors/turn/logged-step.ts'
+import { isAnswer } from '../../src/actors/turn/logged-turn.ts'
 import {
   CALL,
   kindOf,

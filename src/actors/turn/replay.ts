@@ -27,9 +27,12 @@ import {
   isNotice,
   isStepFrame,
   isStepOf,
+  type Logged,
+  LoggedTurn,
+  type Script,
+  type Settled,
   sameByName,
-} from './logged-step.ts'
-import { type Logged, LoggedTurn, type Script, type Settled } from './logged-turn.ts'
+} from './logged-turn.ts'
 import type { RunView } from './run-views.ts'
 
 /** Content of the reading that says which agents a script sees. */

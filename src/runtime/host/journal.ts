@@ -4,7 +4,7 @@
  */
 
 import { randomBytes } from 'node:crypto'
-import { describeStep, hasEffect } from '../../actors/turn/logged-step.ts'
+import { describeStep, hasEffect } from '../../actors/turn/logged-turn.ts'
 import { addresseeOf, type Directory, decodeMessage, isCopy } from '../../mailbox/codec.ts'
 import {
   type DeadLetter,
