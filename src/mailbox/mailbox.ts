@@ -280,6 +280,8 @@ export class Line<Owner> {
   waiting = 0
   /** The next message to hand over, nested ones excluded: see `peek`. To be read only. */
   next: Envelope<Owner> | undefined
+  /** True while the next message is the only one and stands in no queue, as most messages do. */
+  #isAlone = false
   #lastTurn = 0
   /**
    * Number of waiting messages per owner, nested ones excluded. Counted once `has` is called while several owners may
@@ -292,12 +294,27 @@ export class Line<Owner> {
     this.waiting += 1
     if (envelope.within) return this.nested.push(envelope)
     const first = this.next
-    this.isMixed = first !== undefined && (this.isMixed || first.run !== envelope.run)
+    if (!first) {
+      this.isMixed = false
+      this.#counts = undefined
+      this.next = envelope
+      this.#isAlone = true
+      return
+    }
+    if (this.#isAlone) this.#queue()
+    this.isMixed ||= first.run !== envelope.run
     if (this.#counts) this.#count(envelope.run, 1)
     if (envelope.priority === 0) this.#plain.push(envelope)
     else this.#rank(envelope)
-    if (!first) this.next = envelope
-    else if (envelope.priority !== 0 || first.priority < 0) this.next = this.peek()
+    if (envelope.priority !== 0 || first.priority < 0) this.next = this.peek()
+  }
+
+  /** Puts a message that is the only one into its queue. */
+  #queue(): void {
+    const { next } = this
+    this.#isAlone = false
+    if (next?.priority === 0) this.#plain.push(next)
+    else if (next) this.#rank(next)
   }
 
   /** Highest number that a turn has had. */
@@ -316,6 +333,7 @@ export class Line<Owner> {
     this.waiting += 1
     this.isMixed = true
     this.#counts = undefined
+    if (this.#isAlone) this.#queue()
     this.#again.push(envelope)
     this.next = this.peek()
   }
@@ -368,7 +386,11 @@ export class Line<Owner> {
 
   /** Removes a message that is handed over, usually the one from `peek`, and numbers its turn. */
   take(envelope: Envelope<Owner>): void {
-    if (envelope.priority === 0 && this.#again.length === 0 && this.#plain.peek() === envelope) {
+    if (this.#isAlone && envelope === this.next) {
+      this.#isAlone = false
+      this.next = undefined
+      this.waiting -= 1
+    } else if (envelope.priority === 0 && this.#again.length === 0 && this.#plain.peek() === envelope) {
       this.#plain.shift()
       this.waiting -= 1
       this.next = this.#plain.length + this.#ranked.length === 0 ? undefined : this.peek()
@@ -390,6 +412,7 @@ export class Line<Owner> {
   }
 
   #remove(envelope: Envelope<Owner>): boolean {
+    if (this.#isAlone) this.#queue()
     const found = envelope.within
       ? this.nested.remove(envelope)
       : (envelope.priority !== 0 && this.#removeRanked(envelope)) ||
@@ -414,6 +437,7 @@ export class Line<Owner> {
   giveBack(begun: readonly Envelope<Owner>[], untouched: readonly Envelope<Owner>[]): void {
     this.isMixed = true
     this.#counts = undefined
+    if (this.#isAlone) this.#queue()
     this.underWay -= begun.length + untouched.length
     this.waiting += begun.length + untouched.length
     this.nested.unshift([...begun, ...untouched].filter(({ within }) => within))
@@ -448,6 +472,7 @@ export class Line<Owner> {
    * attempt has begun are never dropped.
    */
   *droppable(): IterableIterator<Envelope<Owner>> {
+    if (this.#isAlone) this.#queue()
     const ranked = [...this.#ranked]
     let plain = false
     for (let end = ranked.length; end > 0; ) {
@@ -466,6 +491,7 @@ export class Line<Owner> {
 
   /** Returns all waiting messages, in the order in which they would be handed over. */
   *queued(): IterableIterator<Envelope<Owner>> {
+    if (this.#isAlone) this.#queue()
     yield* this.#again
     yield* this.nested
     for (const envelope of this.#ranked) if (envelope.priority > 0) yield envelope
