@@ -5,6 +5,7 @@
 import type { Immutable } from 'immer'
 import { v4 } from 'uuid'
 import type { Blackboard, BlackboardEntry, WriteOptions } from '../../blackboard/entry.ts'
+import { idText } from '../../mailbox/frame.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 import { describe, TaskRefusedError } from '../../shared/errors.ts'
 import { seededRandom } from '../../shared/random.ts'
@@ -25,14 +26,15 @@ import type {
 } from '../definition/context.ts'
 import type { Completion, CompletionRequest } from '../definition/model.ts'
 import { handled, type KeptLimit, rejected } from '../definition/promises.ts'
-import type { RoleInfo } from '../definition/role.ts'
-import type { AgentTask, PendingTask, TaskInput } from '../definition/task.ts'
+import { LOOP_FOUND, type RoleInfo } from '../definition/role.ts'
+import type { AgentTask, Executor, PendingTask, TaskInput } from '../definition/task.ts'
 import type { Logger, Tool } from '../definition/tool.ts'
 import { complete, type Thinking, thinkAloud } from '../model/think.ts'
+import { AGENT_STATUS, BoardNews, DelegatedTasks, type ThinkingTurn } from '../model/verb-tools.ts'
 import { NO_OPTIONS, type ResponseStream } from './calls.ts'
 import { delegate, escalate, handoff } from './delegate.ts'
-import { allOf, anyOf, quorumOf } from './groups.ts'
 import { askPerson, defineType, observeMore, spawn, sync, turnBlackboard } from './host-calls.ts'
+import { uploadsFor } from './run-views.ts'
 import { SharedStates } from './state.ts'
 import { toolNameOf } from './tools.ts'
 import type { Turn } from './turn.ts'
@@ -57,7 +59,35 @@ export function requestAllWithin(
 ): Promise<Outcome[]> {
   const turn = turnBehind(context)
   if (!turn || turn.ended) return context.requestAll(to, content, options)
-  return handled(allOf(turn.groups, turn.told, to, content, options, limitedBy))
+  return handled(turn.groups.all(to, content, options, limitedBy))
+}
+
+/** Returns the turn as the model verbs use it. `context` supplies the verbs that the model has as tools. */
+export function thinkingTurn(turn: Turn, context: AgentContext): ThinkingTurn {
+  const { role, verbs, loops, strategy, buildContext, outbox } = turn.thread
+  const { view, streams, id } = turn.start
+  return {
+    role,
+    context,
+    verbs,
+    loops,
+    tools: turn.tools,
+    partKeeper: uploadsFor(outbox, view),
+    watchedMessage: streams ? idText(...id) : undefined,
+    strategy,
+    buildContext: buildContext && ((history) => buildContext(history, context)),
+    delegate: (to, task, options) => delegate(turn, to, task, options),
+    delegated: new DelegatedTasks(),
+    executors: () => turn.call(AGENT_STATUS, { executors: true }) as Promise<Executor[]>,
+    handoff: (to, task, summary, said) => handoff(turn, to, task, summary, said),
+    news: new BoardNews(context),
+    finish: () => turn.tellWithAnswer({ final: true }),
+    refusal: () => turn.refusal(),
+    others: () => turn.call(AGENT_STATUS, {}),
+    loopFound: (step, signs) => turn.call(LOOP_FOUND, { step, signs }),
+    limits: turn.limits,
+    ask: (call, signal) => turn.askModel(call, signal),
+  }
 }
 
 /** Returns the name of a recipient. Any other value is passed on, and refused where names are checked. */
@@ -176,7 +206,7 @@ export class TurnContext implements AgentContext {
   ): Promise<Outcome<OutputOf<To>>[]> {
     const turn = this.#turn
     if (turn.ended) return rejected(turn.refusal())
-    const outcomes = handled(allOf(turn.groups, turn.told, namesOf(to), content, options))
+    const outcomes = handled(turn.groups.all(namesOf(to), content, options))
     return outcomes as Promise<Outcome<OutputOf<To>>[]>
   }
   requestAny<To extends Recipient>(
@@ -186,7 +216,7 @@ export class TurnContext implements AgentContext {
   ): Promise<AgentMessage<OutputOf<To>>> {
     const turn = this.#turn
     if (turn.ended) return rejected(turn.refusal())
-    const answer = handled(anyOf(turn.groups, turn.told, namesOf(to), content, options))
+    const answer = handled(turn.groups.any(namesOf(to), content, options))
     return answer as Promise<AgentMessage<OutputOf<To>>>
   }
   requestQuorum<To extends Recipient>(
@@ -197,7 +227,7 @@ export class TurnContext implements AgentContext {
   ): Promise<AgentMessage<OutputOf<To>>[]> {
     const turn = this.#turn
     if (turn.ended) return rejected(turn.refusal())
-    const answers = handled(quorumOf(turn.groups, turn.told, namesOf(to), count, content, options))
+    const answers = handled(turn.groups.quorum(namesOf(to), count, content, options))
     return answers as Promise<AgentMessage<OutputOf<To>>[]>
   }
   emit(chunk: string): void {
@@ -235,13 +265,13 @@ export class TurnContext implements AgentContext {
   // ---- tasks
 
   delegate(to: string, task: TaskInput): PendingTask {
-    return delegate(this.#turn.tasks, to, task)
+    return delegate(this.#turn, to, task)
   }
   handoff(to: string, task: AgentTask | TaskInput, summary?: string): Promise<void> {
-    return handled(handoff(this.#turn.tasks, to, task, summary))
+    return handled(handoff(this.#turn, to, task, summary))
   }
   escalate(reason: string, details?: object): Promise<EscalationOutcome> {
-    return handled(escalate(this.#turn.tasks, reason, details))
+    return handled(escalate(this.#turn, reason, details))
   }
   refuse(reason: string): TaskRefusedError {
     const agent = this.role.name
@@ -252,10 +282,10 @@ export class TurnContext implements AgentContext {
   // ---- models and tools
 
   complete<T = undefined>(request: CompletionRequest<T>): Promise<Completion<T>> {
-    return handled(complete(this.#turn.thinking(this), request))
+    return handled(complete(thinkingTurn(this.#turn, this), request))
   }
   think<T = undefined>(request: string | Thinking<T>): Promise<Completion<T>> {
-    return handled(thinkAloud(this.#turn.thinking(this), request).then(({ completion }) => completion))
+    return handled(thinkAloud(thinkingTurn(this.#turn, this), request).then(({ completion }) => completion))
   }
   tool<In, Out>(tool: Tool<In, Out>, input: NoInfer<In>): Promise<Out>
   tool<T extends Tool = Tool>(

@@ -1,6 +1,6 @@
 /** Delegation: gives a task with the duty to do it to another agent, and returns its outcome. */
 
-import type { AgentMessage, MessageType } from '../../mailbox/message.ts'
+import type { AgentMessage } from '../../mailbox/message.ts'
 import { DramatisError } from '../../shared/errors.ts'
 import {
   checkName,
@@ -24,37 +24,12 @@ import type {
 } from '../definition/task.ts'
 import type { SpokenTurn } from '../model/conversation.ts'
 import { AUCTION_TERMS, BID_WANTED, bidsFor, reasonFor } from '../model/decisions.ts'
+import type { Turn } from './turn.ts'
 
 /** A task that has no id yet. The message that carries it gives it one. */
 export type TaskOffer = Omit<AgentTask, 'id' | 'status' | 'result'>
 
-/** The parts of a turn that the task verbs need. */
-export interface TaskTurn {
-  readonly agent: string
-  /** The message of the turn; undefined if it has none. */
-  readonly message: AgentMessage | undefined
-  /** Id of the task that the turn works on; null if its message is no task. */
-  readonly taskId: string | null
-  /** Returns the reason why verbs no longer work, if there is one. */
-  refusal(): DramatisError | undefined
-  /** Sends a request of that type. `onSent` receives its id once it is sent. */
-  ask(
-    to: string,
-    content: string,
-    options: RequestOptions,
-    type: MessageType,
-    onSent?: (id: string) => void,
-  ): Promise<AgentMessage>
-  report(content: string, data: object): Promise<void>
-  /** Calls a verb that the host serves. */
-  call(operation: string, args: object): Promise<unknown>
-  /** Releases the turn from its duty to answer. */
-  release(): void
-  /** Returns the error, after reporting a refused message to the host as a dead letter. */
-  told(error: unknown, to: string, content: string, options: RequestOptions): unknown
-}
-
-export function delegate(turn: TaskTurn, to: string, input: TaskInput, more: TaskMessageOptions = {}): PendingTask {
+export function delegate(turn: Turn, to: string, input: TaskInput, more: TaskMessageOptions = {}): PendingTask {
   let onSent = (_id: string) => {}
   const sent = new Promise<string>((resolve) => {
     onSent = resolve
@@ -66,7 +41,7 @@ export function delegate(turn: TaskTurn, to: string, input: TaskInput, more: Tas
 }
 
 async function doneBy(
-  turn: TaskTurn,
+  turn: Turn,
   to: string,
   input: TaskInput,
   more: TaskMessageOptions,
@@ -80,12 +55,12 @@ async function doneBy(
 }
 
 /** Returns the task offer for another agent. Invalid input leaves a dead letter. */
-function offerFor(turn: TaskTurn, to: string, input: TaskInput): TaskOffer {
+function offerFor(turn: Turn, to: string, input: TaskInput): TaskOffer {
   try {
     checkName(to, 'to')
     return offerOf(to, input, turn.taskId)
   } catch (error) {
-    throw turn.told(error, to, descriptionOf(input), {})
+    throw turn.messages.told(error, to, descriptionOf(input), {})
   }
 }
 
@@ -219,13 +194,14 @@ export interface ReassignRequest {
 
 const DECISIONS = ['guidance', 'reassign', 'take_over', 'escalate']
 
-export async function escalate(turn: TaskTurn, reason: string, details: object = {}): Promise<EscalationOutcome> {
+export async function escalate(turn: Turn, reason: string, details: object = {}): Promise<EscalationOutcome> {
   const refusal = turn.refusal()
   if (refusal) throw refusal
   checkText(reason, 'reason')
   checkObject(details, 'details')
-  const { agent, taskId, message } = turn
-  const { content = '', structuredData = null } = message ?? {}
+  const { taskId } = turn
+  const agent = turn.role.name
+  const { content = '', structuredData = null } = turn.start.message ?? {}
   const task = { id: taskId, description: content, structuredData }
   const { managers, done } = (await turn.call('managers', {})) as EscalationView
   const escalation: Escalation = { from: agent, reason, details, done, task, passedBy: [] }
@@ -246,11 +222,7 @@ const nobody = (agent: string, passedBy: readonly string[]) =>
 const unresolved = (reason: string): EscalationOutcome => ({ kind: 'unresolved', reason })
 
 /** Asks one manager and returns the outcome; undefined if the manager passes the escalation on. */
-async function decided(
-  turn: TaskTurn,
-  manager: string,
-  escalation: Escalation,
-): Promise<EscalationOutcome | undefined> {
+async function decided(turn: Turn, manager: string, escalation: Escalation): Promise<EscalationOutcome | undefined> {
   const text = `Agent "${escalation.from}" cannot go on: ${escalation.reason}`
   const answer = await answerOf(turn, turn.ask(manager, text, { metadata: { escalation } }, 'request'))
   if (typeof answer === 'string') return unresolved(`"${manager}" was asked in vain: ${answer}`)
@@ -273,7 +245,7 @@ async function decided(
 
 /** Gives the task to another agent unchanged: a board task with its task fields, a question with its data. */
 async function reassigned(
-  turn: TaskTurn,
+  turn: Turn,
   by: string,
   to: unknown,
   guidance: string,
@@ -287,7 +259,7 @@ async function reassigned(
     description: task.description,
     data: taskFor(turn, to, task),
     metadata: { reassigned: { from, by, reason, guidance } },
-    priority: turn.message?.priority ?? 0,
+    priority: turn.start.message?.priority ?? 0,
   }
   const result = await answerOf(turn, turn.call('reassign', request) as Promise<AgentMessage>)
   if (typeof result === 'string') return unresolved(`"${by}" reassigned the task to "${to}", in vain: ${result}`)
@@ -298,19 +270,15 @@ async function reassigned(
  * Returns the data for the new owner. The data of a plain question stay unchanged, because the new owner needs them to
  * understand it.
  */
-function taskFor(
-  { message, taskId }: TaskTurn,
-  to: string,
-  { description, structuredData }: Escalation['task'],
-): unknown {
-  const isTask = message?.type === 'delegate'
+function taskFor({ start, taskId }: Turn, to: string, { description, structuredData }: Escalation['task']): unknown {
+  const isTask = start.message?.type === 'delegate'
   if (structuredData !== null && !isTask) return structuredData
   const offer = isTask ? Object(structuredData) : offerOf(to, description, null)
   return { ...offer, assignedTo: to, parentTask: taskId ?? Object(offer).parentTask }
 }
 
 /** Returns the answer, or the error message as a string if there is none. */
-async function answerOf(turn: TaskTurn, answer: Promise<AgentMessage>): Promise<AgentMessage | string> {
+async function answerOf(turn: Turn, answer: Promise<AgentMessage>): Promise<AgentMessage | string> {
   try {
     return await answer
   } catch (error) {
@@ -339,7 +307,7 @@ export interface HandoffRequest {
 }
 
 export async function handoff(
-  turn: TaskTurn,
+  turn: Turn,
   to: string,
   input: AgentTask | TaskInput,
   summary: string | undefined,
@@ -372,13 +340,8 @@ export interface RoutedTask {
 /** The agent that the host has chosen, or the bidders of an auction that must choose one. */
 export type Routed = { agent: string | null } | { bidders: Candidate[] }
 
-interface HostCaller {
-  /** Calls a verb that the host serves. */
-  call(operation: string, args: object): Promise<unknown>
-}
-
 export async function route(
-  turn: HostCaller,
+  turn: Turn,
   orchestrator: OrchestratorContext,
   input: TaskInput,
   options: RouteOptions,
@@ -394,7 +357,7 @@ export async function route(
   return agent
 }
 
-export async function candidates(turn: HostCaller, input: TaskInput, options: CandidateOptions): Promise<Candidate[]> {
+export async function candidates(turn: Turn, input: TaskInput, options: CandidateOptions): Promise<Candidate[]> {
   const task = taskOf(input)
   checkObject(options, 'options')
   checkReadable(options, 'options')

@@ -45,7 +45,9 @@ export class LimitWaits {
  * possible any more.
  */
 
-export class RequestGroups implements Requester {
+type GroupOptions = RequestOptions & { concurrency?: number }
+
+export class RequestGroups {
   readonly #thread: AgentThread
   readonly #turn: OpenTurn
   readonly #messages: Messenger
@@ -60,16 +62,142 @@ export class RequestGroups implements Requester {
     this.#limits = limits
   }
 
-  get signal(): AbortSignal {
-    return this.#turn.signal
+  /**
+   * Sends all requests and returns their outcomes in the order of `to`. An agent's failure is an outcome, not a
+   * rejection. `limitedBy`: the option that `concurrency` comes from.
+   */
+  async all(
+    to: readonly string[],
+    content: string,
+    options: GroupOptions = {},
+    limitedBy: KeptLimit = 'concurrency of requestAll',
+  ): Promise<Outcome[]> {
+    let limit: number | undefined
+    let rest: RequestOptions
+    try {
+      checkObject(options, 'options')
+      ;({ concurrency: limit, ...rest } = reading('options', () => ({ ...options })))
+      checkRequests(to, content, rest)
+      if (limit === undefined) limit = Math.max(1, to.length)
+      if (!Number.isInteger(limit) || limit < 1)
+        throw wrongArgument('concurrency', limit, 'an integer from 1 is needed')
+    } catch (error) {
+      throw this.#messages.told(error, to, content, options)
+    }
+    const group = to.length > 1 ? this.#begin(0) : 0
+    const waiting = group | this.#turn.waitingFor(rest.signal)
+    try {
+      const ask = (agent: string) => this.#outcome(agent, content, rest, waiting)
+      return await inLanes(to, limit, ask, this.#limits.begin(limitedBy, { limit, agents: to }))
+    } finally {
+      this.#end(group)
+    }
   }
 
-  request(to: string, content: string, options: RequestOptions, waiting: number): Promise<AgentMessage> {
+  async #outcome(agent: string, content: string, options: RequestOptions, waiting: number): Promise<Outcome> {
+    try {
+      return { agent, ok: true, message: await this.#request(agent, content, options, waiting) }
+    } catch (error) {
+      if (error instanceof DramatisError) return { agent, ok: false, error }
+      throw error
+    }
+  }
+
+  /**
+   * Returns the first response and cancels the other requests. If all fail, throws one error that names each failure.
+   */
+  async any(to: readonly string[], content: string, options: RequestOptions = {}): Promise<AgentMessage> {
+    try {
+      checkRequests(to, content, options)
+      checkSomebody('requestAny', to)
+    } catch (error) {
+      throw this.#messages.told(error, to, content, options)
+    }
+    const { messages, failures } = await this.#first(to, 1, content, options)
+    if (messages[0]) return messages[0]
+    if (failures.length === 1) throw failures[0]!.error
+    throw joined(`None of ${to.length} agents answered.`, failures, {})
+  }
+
+  /**
+   * Returns the first `count` responses in order of arrival and cancels the other requests. Fails as soon as `count`
+   * responses are no longer possible.
+   */
+  async quorum(
+    to: readonly string[],
+    count: number,
+    content: string,
+    options: RequestOptions = {},
+  ): Promise<AgentMessage[]> {
+    try {
+      checkRequests(to, content, options)
+      checkSomebody('requestQuorum', to)
+      checkQuorum(to, count)
+    } catch (error) {
+      throw this.#messages.told(error, to, content, options)
+    }
+    const { messages, failures } = await this.#first(to, count, content, options)
+    if (messages.length === count) return messages
+    const left = to.length - failures.length
+    const text = `${count} of ${to.length} agents have to answer; ${failures.length} failed, so that at most ${left} will.`
+    throw joined(text, failures, { needed: count, answered: messages.map(({ sender }) => sender) })
+  }
+
+  /**
+   * Collects up to `count` responses in order of arrival, until that many are no longer possible. Then it withdraws the
+   * open requests.
+   */
+  async #first(
+    to: readonly string[],
+    count: number,
+    content: string,
+    options: RequestOptions,
+  ): Promise<{ messages: AgentMessage[]; failures: Failure[] }> {
+    const { signal: given } = options
+    const losers = new AbortController()
+    const { signal } = losers
+    if (given?.aborted) losers.abort(given.reason)
+    const stop = given && onAbort(given, () => losers.abort(given.reason))
+    const messages: AgentMessage[] = []
+    const failures: Failure[] = []
+    const group = count > 1 ? this.#begin(count) : 0
+    const waiting = group | this.#turn.waitingFor(given)
+    try {
+      await new Promise<void>((resolve, reject) => {
+        const isSettled = () => messages.length === count || failures.length > to.length - count
+        const answered = (message: AgentMessage) => {
+          if (!isSettled()) messages.push(message)
+          if (isSettled()) resolve()
+        }
+        const failed = (agent: string, error: unknown) => {
+          if (!(error instanceof DramatisError)) return reject(error)
+          if (!isSettled()) failures.push({ agent, error })
+          if (isSettled()) resolve()
+        }
+        for (const agent of to)
+          this.#request(agent, content, { ...options, signal }, waiting).then(answered, (error) => failed(agent, error))
+      })
+    } finally {
+      stop?.()
+      this.#end(group)
+      losers.abort(new Error('enough of the others have settled it'))
+    }
+    if (messages.length < count) {
+      if (this.#turn.signal.aborted) throw this.#turn.signal.reason
+      if (given?.aborted) throw withdrawn(to.join('", "'), given)
+    }
+    return { messages, failures }
+  }
+
+  #request(to: string, content: string, options: RequestOptions, waiting: number): Promise<AgentMessage> {
     return this.#messages.request(to, content, options, 'request', waiting) as Promise<AgentMessage>
   }
 
-  /** Opens a group. If no group number is free, returns 0, and each of its requests counts as a wait of its own. */
-  open(need: number): number {
+  /**
+   * Begins a group that waits for so many responses; 0 means all. If no group number is free, returns 0, and each of its
+   * requests counts as a wait of its own.
+   */
+  #begin(need: number): number {
     for (let group = 1; group <= MOST_GROUPS; group++) {
       if (this.#open & (1 << group)) continue
       this.#open |= 1 << group
@@ -79,181 +207,14 @@ export class RequestGroups implements Requester {
     return 0
   }
 
-  close(group: number): void {
+  #end(group: number): void {
     this.#open &= ~(1 << group)
   }
-
-  limited(option: KeptLimit, limit: number, agents: readonly string[]): NoteWaiting {
-    return this.#limits.begin(option, { limit, agents })
-  }
-
-  waitingFor(signal: AbortSignal | undefined): number {
-    return this.#turn.waitingFor(signal)
-  }
-}
-
-/** The parts of a turn that these functions need. */
-export interface Requester {
-  readonly signal: AbortSignal
-  /** Sends a request. `waiting` encodes its group, and whether the caller's signal may end the wait. */
-  request(to: string, content: string, options: RequestOptions, waiting: number): Promise<AgentMessage>
-  /** Opens a group and returns its number. `need` is the number of responses to wait for; 0 means all. */
-  open(need: number): number
-  close(group: number): void
-  /** Returns the function that notes how many of the agents wait to be asked. */
-  limited(option: KeptLimit, limit: number, agents: readonly string[]): NoteWaiting
-  /** Returns the part of `waiting` that stands for the signal. */
-  waitingFor(signal: AbortSignal | undefined): number
-}
-
-/** Notifies the host of a message that is refused before it is sent; returns its error. */
-type Refuse = (error: unknown, to: readonly string[], content: string, options: RequestOptions) => unknown
-
-/**
- * Sends all requests and returns their outcomes in the order of `to`. An agent's failure is an outcome, not a
- * rejection. `limitedBy`: the option that `concurrency` comes from.
- */
-export async function allOf(
-  context: Requester,
-  refuse: Refuse,
-  to: readonly string[],
-  content: string,
-  options: RequestOptions & { concurrency?: number } = {},
-  limitedBy: KeptLimit = 'concurrency of requestAll',
-): Promise<Outcome[]> {
-  let concurrency: number | undefined
-  let rest: RequestOptions
-  try {
-    checkObject(options, 'options')
-    ;({ concurrency, ...rest } = reading('options', () => ({ ...options })))
-    checkRequests(to, content, rest)
-    if (concurrency === undefined) concurrency = Math.max(1, to.length)
-    if (!Number.isInteger(concurrency) || concurrency < 1)
-      throw wrongArgument('concurrency', concurrency, 'an integer from 1 is needed')
-  } catch (error) {
-    throw refuse(error, to, content, options)
-  }
-  const group = to.length > 1 ? context.open(0) : 0
-  const waiting = group | context.waitingFor(rest.signal)
-  try {
-    const ask = (agent: string) => outcomeOf(context, agent, content, rest, waiting)
-    return await inLanes(to, concurrency, ask, context.limited(limitedBy, concurrency, to))
-  } finally {
-    context.close(group)
-  }
-}
-
-async function outcomeOf(
-  context: Requester,
-  agent: string,
-  content: string,
-  options: RequestOptions,
-  waiting: number,
-): Promise<Outcome> {
-  try {
-    return { agent, ok: true, message: await context.request(agent, content, options, waiting) }
-  } catch (error) {
-    if (error instanceof DramatisError) return { agent, ok: false, error }
-    throw error
-  }
-}
-
-/** Returns the first response and cancels the other requests. If all fail, throws one error that names each failure. */
-export async function anyOf(
-  context: Requester,
-  refuse: Refuse,
-  to: readonly string[],
-  content: string,
-  options: RequestOptions = {},
-): Promise<AgentMessage> {
-  try {
-    checkRequests(to, content, options)
-    checkSomebody('requestAny', to)
-  } catch (error) {
-    throw refuse(error, to, content, options)
-  }
-  const { messages, failures } = await firstOf(context, to, 1, content, options)
-  if (messages[0]) return messages[0]
-  if (failures.length === 1) throw failures[0]!.error
-  throw joined(`None of ${to.length} agents answered.`, failures, {})
-}
-
-/**
- * Returns the first `count` responses in order of arrival and cancels the other requests. Fails as soon as `count`
- * responses are no longer possible.
- */
-export async function quorumOf(
-  context: Requester,
-  refuse: Refuse,
-  to: readonly string[],
-  count: number,
-  content: string,
-  options: RequestOptions = {},
-): Promise<AgentMessage[]> {
-  try {
-    checkRequests(to, content, options)
-    checkSomebody('requestQuorum', to)
-    checkQuorum(to, count)
-  } catch (error) {
-    throw refuse(error, to, content, options)
-  }
-  const { messages, failures } = await firstOf(context, to, count, content, options)
-  if (messages.length === count) return messages
-  const left = to.length - failures.length
-  const text = `${count} of ${to.length} agents have to answer; ${failures.length} failed, so that at most ${left} will.`
-  throw joined(text, failures, { needed: count, answered: messages.map(({ sender }) => sender) })
 }
 
 interface Failure {
   agent: string
   error: DramatisError
-}
-
-/**
- * Collects up to `count` responses in order of arrival, until that many are no longer possible. Then it withdraws the
- * open requests.
- */
-async function firstOf(
-  context: Requester,
-  to: readonly string[],
-  count: number,
-  content: string,
-  options: RequestOptions,
-): Promise<{ messages: AgentMessage[]; failures: Failure[] }> {
-  const { signal: given } = options
-  const losers = new AbortController()
-  const { signal } = losers
-  if (given?.aborted) losers.abort(given.reason)
-  const stop = given && onAbort(given, () => losers.abort(given.reason))
-  const messages: AgentMessage[] = []
-  const failures: Failure[] = []
-  const group = count > 1 ? context.open(count) : 0
-  const waiting = group | context.waitingFor(given)
-  try {
-    await new Promise<void>((resolve, reject) => {
-      const isSettled = () => messages.length === count || failures.length > to.length - count
-      const answered = (message: AgentMessage) => {
-        if (!isSettled()) messages.push(message)
-        if (isSettled()) resolve()
-      }
-      const failed = (agent: string, error: unknown) => {
-        if (!(error instanceof DramatisError)) return reject(error)
-        if (!isSettled()) failures.push({ agent, error })
-        if (isSettled()) resolve()
-      }
-      for (const agent of to)
-        context.request(agent, content, { ...options, signal }, waiting).then(answered, (error) => failed(agent, error))
-    })
-  } finally {
-    stop?.()
-    context.close(group)
-    losers.abort(new Error('enough of the others have settled it'))
-  }
-  if (messages.length < count) {
-    if (context.signal.aborted) throw context.signal.reason
-    if (given?.aborted) throw withdrawn(to.join('", "'), given)
-  }
-  return { messages, failures }
 }
 
 function joined(text: string, failures: readonly Failure[], details: object): DramatisError {

@@ -26,7 +26,6 @@ import {
 } from '../definition/checks.ts'
 import type { AgentType, AskOptions, SpawnRole, SyncResult } from '../definition/context.ts'
 import { handled, quiet } from '../definition/promises.ts'
-import type { RoleInfo } from '../definition/role.ts'
 import { checkBySchema } from '../definition/schema.ts'
 import { LEVELS, type Logger, type LogLevel, logFields, type Schema } from '../definition/tool.ts'
 import type { Outbox } from './link.ts'
@@ -96,37 +95,27 @@ async function waitFor(
   return (await call('blackboard.waitFor', args, signal)) as BlackboardEntry
 }
 
-/** The part of a turn that these verbs use. */
-interface HostCaller {
-  readonly role: RoleInfo
-  readonly ended: boolean
-  /** True if the agent has an `observe` handler. */
-  readonly observes: boolean
-  /** Calls the host; the answer is JSON. `signal` withdraws the call. */
-  call(operation: string, args: object, signal?: AbortSignal): Promise<unknown>
-}
-
 /** Subscribes to entries or exits, which arrive at the agent's `observe` handler. Refuses the verb if there is none. */
 export async function observeMore(
-  turn: HostCaller,
+  turn: Turn,
   verb: 'subscribe' | 'watch',
   args: { pattern: string } | { agent: string },
 ): Promise<void> {
-  if (!turn.ended && !turn.observes) throw hasNoObserve(turn.role.name, verb)
+  if (!turn.ended && !turn.thread.observes) throw hasNoObserve(turn.role.name, verb)
   return turn.call(verb, args).then(quiet)
 }
 
-export async function sync<T>(turn: HostCaller, point: string, data: T | undefined): Promise<SyncResult<T>> {
+export async function sync<T>(turn: Turn, point: string, data: T | undefined): Promise<SyncResult<T>> {
   checkText(point, 'point')
   return (await turn.call('sync', { point, data })) as SyncResult<T>
 }
 
-export async function synced<T>(turn: HostCaller, point: string): Promise<SyncResult<T>> {
+export async function synced<T>(turn: Turn, point: string): Promise<SyncResult<T>> {
   checkText(point, 'point')
   return (await turn.call('synced', { point })) as SyncResult<T>
 }
 
-export async function askPerson(turn: HostCaller, question: string, options: AskOptions): Promise<string> {
+export async function askPerson(turn: Turn, question: string, options: AskOptions): Promise<string> {
   checkObject(options, 'options')
   const { signal, ...asked } = reading('options', () => ({ ...options }))
   if (signal !== undefined && !(signal instanceof AbortSignal))
@@ -134,13 +123,13 @@ export async function askPerson(turn: HostCaller, question: string, options: Ask
   return (await turn.call('ask', { ...asked, question }, signal)) as string
 }
 
-export async function spawn(turn: HostCaller, role: SpawnRole): Promise<string> {
+export async function spawn(turn: Turn, role: SpawnRole): Promise<string> {
   checkObject(role, 'role')
   checkReadable(role, 'role')
   return (await turn.call('spawn', role)) as string
 }
 
-export async function defineType(turn: HostCaller, type: AgentType): Promise<string> {
+export async function defineType(turn: Turn, type: AgentType): Promise<string> {
   checkObject(type, 'type')
   checkReadable(type, 'type')
   return (await turn.call('define', type)) as string

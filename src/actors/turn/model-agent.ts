@@ -33,7 +33,7 @@ import { type Colleague, systemPromptOf, userContent } from '../model/prompt.ts'
 import { answerFunctionOf, answerSchemaOf, jsonIn } from '../model/structured-output.ts'
 import { thinkAloud } from '../model/think.ts'
 import { demandedTool, useSubTaskTool, verbTool } from '../model/verb-tools.ts'
-import { turnBehind } from './context.ts'
+import { thinkingTurn, turnBehind } from './context.ts'
 import type { Turn } from './turn.ts'
 
 /** The data that a model's turn begins with: the same for each attempt. */
@@ -92,7 +92,7 @@ export function modelAgent(remembers: boolean): AgentHandlers {
     const readers = new Set(colleagues.flatMap(({ name, isModel }) => (isModel ? name : [])))
     // In a run that is not read along the answer is requested as a whole, so that a broken one can be retried.
     const stream = turn.start.streams && (turn.start.view.streams || !last) && !guardedBy?.output
-    const thinking = { ...turn.thinking(context), verbs }
+    const thinking = { ...thinkingTurn(turn, context), verbs }
     const thought = thinkAloud(
       guardedBy?.output ? { ...thinking, watchedMessage: undefined } : thinking,
       { messages, stream, ...(output && { output }), ...(checks && { signal: checks.signal }) },
@@ -180,7 +180,7 @@ function outputOfRun(turn: Turn): ModelSchema | undefined {
 
 /** Returns the output schema of the role, which holds where nobody has asked for another. */
 function outputOfRole(turn: Turn): ModelSchema | undefined {
-  const { roleOutput } = turn
+  const { roleOutput } = turn.thread
   if (!roleOutput) return undefined
   return outputSchema(roleOutput, (value) => turn.call(CHECK_OUTPUT, { value, of: 'role' }) as Promise<string | null>)
 }
@@ -196,9 +196,12 @@ function outputFor(message: AgentMessage): ModelSchema | undefined {
 /** Returns the messages of this turn: first the context that the sender passes on, then the message itself. */
 const heardWith = (
   message: AgentMessage,
-  { strategy, isOfScript }: Turn,
+  { thread, isOfScript }: Turn,
   asked = userContent(message, isOfScript),
-): ModelMessage[] => [...inheritedWith(message, strategy), { role: 'user', content: contentWith(message, asked) }]
+): ModelMessage[] => [
+  ...inheritedWith(message, thread.strategy),
+  { role: 'user', content: contentWith(message, asked) },
+]
 
 /** Returns the text with the parts of the message: where they were, if it is their text. */
 function contentWith({ parts }: AgentMessage, text: string): Content {
@@ -231,10 +234,11 @@ function checkedBeside(turn: Turn, value: string) {
  * Returns the verbs that the model has in this turn: those of its role, those that the protocol script gives it with
  * the message (`metadata.verbs`), and `refuse` for a task that was delegated to it.
  */
-function verbsFor({ sender, type, metadata }: AgentMessage, { role, verbs }: Turn): readonly string[] {
+function verbsFor({ sender, type, metadata }: AgentMessage, { role, thread }: Turn): readonly string[] {
   const given = sender === ORCHESTRATOR && Array.isArray(metadata.verbs) ? metadata.verbs.map(String) : []
   if (type === 'delegate') given.push('refuse')
   const allowed = given.filter((name) => verbTool(name) && (role.trust !== 'untrusted' || IN_ANSWER.has(name)))
+  const { verbs } = thread
   return allowed.length === 0 ? verbs : [...new Set([...verbs, ...allowed])]
 }
 

@@ -68,7 +68,7 @@ export class ScriptContext extends TurnContext implements OrchestratorContext {
     const { as, metadata } = options
     if (as !== undefined) checkName(as, 'as')
     const acting = as === undefined ? metadata : { ...metadata, [ACTING]: as }
-    return delegate(this.#turn.tasks, to, task, acting && { metadata: acting })
+    return delegate(this.#turn, to, task, acting && { metadata: acting })
   }
   route(task: TaskInput, options: RouteOptions = {}): Promise<string | null> {
     return handled(route(this.#turn, this, task, options))

@@ -6,37 +6,31 @@ import { setMaxListeners } from 'node:events'
 import type { Immutable } from 'immer'
 import { idText, NOW, SIGNALLED } from '../../mailbox/frame.ts'
 import type { OnMismatch } from '../../mailbox/mailbox.ts'
-import { type AgentMessage, ORCHESTRATOR } from '../../mailbox/message.ts'
+import { type AgentMessage, type MessageType, ORCHESTRATOR } from '../../mailbox/message.ts'
 import { type DramatisError, TurnEndedError } from '../../shared/errors.ts'
 import { durationOf } from '../definition/checks.ts'
-import type { AgentContext } from '../definition/context.ts'
+import type { RequestOptions } from '../definition/context.ts'
 import type { ModelAnswer, ModelCall } from '../definition/model.ts'
 import {
   ACKNOWLEDGE,
-  type ContextStrategy,
   GUARD,
   type GuardArguments,
   type GuardedBy,
-  LOOP_FOUND,
   MODEL_TURN,
   type RoleInfo,
 } from '../definition/role.ts'
-import type { Executor } from '../definition/task.ts'
 import type { Logger } from '../definition/tool.ts'
-import { AGENT_STATUS, BoardNews, DelegatedTasks, type ThinkingTurn } from '../model/verb-tools.ts'
 import { NO_OPTIONS, sleep, TurnCalls } from './calls.ts'
-import { delegate, handoff, type TaskTurn } from './delegate.ts'
 import { LimitWaits, RequestGroups } from './groups.ts'
 import { Emitter, Messenger } from './messages.ts'
 import { type AgentThread, type OpenTurn, Settlements } from './open-turn.ts'
 import { type Replay, SeenAgents, type TurnStart } from './replay.ts'
-import { uploadsFor } from './run-views.ts'
 import { byRecipe, type Change, type Draft, Drafts, type StateScope } from './state.ts'
 import { Hold, OpenSteps } from './steps.ts'
 import { StepRunner, TurnTools } from './tools.ts'
 
 export class Turn implements OpenTurn {
-  readonly #thread: AgentThread
+  readonly thread: AgentThread
   readonly start: TurnStart
   /** Holds back what the log does not have; undefined for a turn that no earlier process has begun. */
   readonly hold: Hold | undefined
@@ -69,7 +63,7 @@ export class Turn implements OpenTurn {
   #settlements: Settlements | undefined
 
   constructor(thread: AgentThread, start: TurnStart) {
-    this.#thread = thread
+    this.thread = thread
     this.start = start
     this.#step = start.replay?.nextStep ?? 0
     this.hold = start.replay?.onMismatch && this.#holdFor(start.replay, start.replay.onMismatch)
@@ -83,14 +77,14 @@ export class Turn implements OpenTurn {
   }
 
   #holdFor(replay: Replay, onMismatch: OnMismatch): Hold {
-    return new Hold({ replay, onMismatch, steps: () => this.steps, began: () => this.#thread.held(this) })
+    return new Hold({ replay, onMismatch, steps: () => this.steps, began: () => this.thread.held(this) })
   }
 
   get role(): RoleInfo {
-    return this.#thread.role
+    return this.thread.role
   }
   get data(): unknown {
-    return this.#thread.data
+    return this.thread.data
   }
   get runId(): string {
     return this.start.view.id
@@ -105,31 +99,31 @@ export class Turn implements OpenTurn {
     return this.#controller.signal
   }
   get log(): Logger {
-    return this.#thread.loggerFor(this.start)
+    return this.thread.loggerFor(this.start)
   }
 
   // ---- state
 
   get state(): Immutable<object> {
-    return this.draftOf('state')?.value ?? this.#thread.state
+    return this.draftOf('state')?.value ?? this.thread.state
   }
   setState(recipe: (draft: object) => void): void {
     this.check()
-    this.#thread.stateRules.assertMay('state', 'setState')
+    this.thread.stateRules.assertMay('state', 'setState')
     this.drafts ??= new Drafts()
-    this.drafts.change('state', this.#thread.state, byRecipe('state', recipe))
+    this.drafts.change('state', this.thread.state, byRecipe('state', recipe))
   }
   get runState(): Immutable<object> {
-    return this.draftOf('runState')?.value ?? this.#thread.runState(this.start.view)
+    return this.draftOf('runState')?.value ?? this.thread.runState(this.start.view)
   }
   setRunState(recipe: (draft: object) => void): void {
     this.changeRunState(byRecipe('runState', recipe))
   }
   changeRunState(change: Change): void {
     this.check()
-    this.#thread.stateRules.assertMay('runState', 'setRunState')
+    this.thread.stateRules.assertMay('runState', 'setRunState')
     this.drafts ??= new Drafts()
-    this.drafts.change('runState', this.#thread.runState(this.start.view), change)
+    this.drafts.change('runState', this.thread.runState(this.start.view), change)
   }
 
   tellWithAnswer(metadata: object): void {
@@ -138,33 +132,33 @@ export class Turn implements OpenTurn {
 
   /** Returns the changes of that state that the commit must write. Not called for a failed turn. */
   draftOf(scope: StateScope): Draft | undefined {
-    return this.drafts?.of(scope, scope === 'state' ? this.#thread.state : this.#thread.runState(this.start.view))
+    return this.drafts?.of(scope, scope === 'state' ? this.thread.state : this.thread.runState(this.start.view))
   }
 
   /** True if the protocol script has sent the message of the turn, perhaps in the name of an agent. */
   get isOfScript(): boolean {
-    return this.#thread.names.name(this.start.caller) === ORCHESTRATOR
+    return this.thread.names.name(this.start.caller) === ORCHESTRATOR
   }
-  /** The turn as the task verbs use it. */
-  get tasks(): TaskTurn {
-    const { start } = this
-    const isTask = start.type === 'delegate' || this.isOfScript
-    return {
-      agent: this.role.name,
-      message: start.message,
-      taskId: isTask && start.correlation !== 0 ? idText(...start.id) : null,
-      refusal: () => this.refusal(),
-      ask: (to, content, options, type, onSent) =>
-        this.messages.request(to, content, options, type, undefined, onSent) as Promise<AgentMessage>,
-      told: this.told,
-      report: (content, data) => this.report(content, data),
-      call: (operation, args) => this.call(operation, args),
-      release: () => {
-        start.correlation = 0
-        start.streams = false
-        this.emitter?.close() // no reader will report progress any more
-      },
-    }
+  /** Id of the task that the turn works on; null if its message is no task. */
+  get taskId(): string | null {
+    const { type, correlation, id } = this.start
+    return (type === 'delegate' || this.isOfScript) && correlation !== 0 ? idText(...id) : null
+  }
+  /** Sends a request of that type. `onSent` receives its id once it is sent. */
+  ask(
+    to: string,
+    content: string,
+    options: RequestOptions,
+    type: MessageType,
+    onSent?: (id: string) => void,
+  ): Promise<AgentMessage> {
+    return this.messages.request(to, content, options, type, undefined, onSent) as Promise<AgentMessage>
+  }
+  /** Releases the turn from its duty to answer. */
+  release(): void {
+    this.start.correlation = 0
+    this.start.streams = false
+    this.emitter?.close() // no reader will report progress any more
   }
   /** Reports progress to the agent's manager (escalateTo), or to the protocol script if there is none. */
   report(content: string, data?: object): Promise<void> {
@@ -173,7 +167,7 @@ export class Turn implements OpenTurn {
   }
   emit(chunk: string): void {
     this.check()
-    this.emitter ??= new Emitter(this.#thread, this.start)
+    this.emitter ??= new Emitter(this.thread, this.start)
     this.emitter.emit(chunk, this.nextStep())
   }
 
@@ -187,48 +181,39 @@ export class Turn implements OpenTurn {
 
   /** Refuses a use of memory that is lost where several threads play the role. */
   assertOneThread(use: string): void {
-    this.#thread.stateRules.assertMay('runState', use)
+    this.thread.stateRules.assertMay('runState', use)
   }
 
-  /** Notifies the host of a message that is refused before it is sent; returns its error. */
-  get told(): Messenger['told'] {
-    return (error, to, content, options) => this.messages.told(error, to, content, options)
-  }
   /** Waits for limits that are kept in this thread. */
   get limits(): LimitWaits {
-    this.#limits ??= new LimitWaits(this.#thread.outbox, this)
+    this.#limits ??= new LimitWaits(this.thread.outbox, this)
     return this.#limits
   }
   /** Requests that are waited for together. */
   get groups(): RequestGroups {
-    this.#groups ??= new RequestGroups(this.#thread, this, this.messages, this.limits)
+    this.#groups ??= new RequestGroups(this.thread, this, this.messages, this.limits)
     return this.#groups
   }
   get messages(): Messenger {
-    this.#messenger ??= new Messenger(this.#thread, this, this.calls)
+    this.#messenger ??= new Messenger(this.thread, this, this.calls)
     return this.#messenger
   }
 
   get calls(): TurnCalls {
-    this.#calls ??= new TurnCalls(this.#thread, this)
+    this.#calls ??= new TurnCalls(this.thread, this)
     return this.#calls
   }
 
   get settlements(): Settlements {
     this.#settlements ??= new Settlements({
       script: this.start.replay?.script,
-      held: () => this.#thread.held(this),
+      held: () => this.thread.held(this),
       settled: () => {
         this.hold?.check()
-        this.#thread.mayPark()
+        this.thread.mayPark()
       },
     })
     return this.#settlements
-  }
-
-  /** True if the agent has an `observe` handler. */
-  get observes(): boolean {
-    return this.#thread.observes
   }
 
   /**
@@ -241,12 +226,8 @@ export class Turn implements OpenTurn {
 
   // ---- tools
 
-  /** Checks that the host has for the agent; undefined without any. */
-  get roleOutput(): object | undefined {
-    return this.#thread.roleOutput
-  }
   get guardedBy(): GuardedBy | undefined {
-    return this.#thread.guardedBy
+    return this.thread.guardedBy
   }
   /** Has a value checked. Returns it, changed or not. Rejects with `GuardrailError` for a refusal. */
   guard(args: GuardArguments, signal?: AbortSignal): Promise<unknown> {
@@ -255,62 +236,30 @@ export class Turn implements OpenTurn {
 
   /** The tools of the agent, for the verb and for the model loop. */
   get tools(): TurnTools {
-    this.#tools ??= new TurnTools(this.#thread, this, this.stepRunner)
+    this.#tools ??= new TurnTools(this.thread, this, this.stepRunner)
     return this.#tools
   }
 
   // ---- models
 
-  /** Verbs that the agent's model has as tools. */
-  get verbs(): readonly string[] {
-    return this.#thread.verbs
-  }
-  get strategy(): ContextStrategy | undefined {
-    return this.#thread.strategy
-  }
-  /** Returns the turn as the model verbs use it. `context` supplies the verbs that the model has as tools. */
-  thinking(context: AgentContext): ThinkingTurn {
-    const { role, verbs, loops, strategy, buildContext } = this.#thread
-    return {
-      role,
-      context,
-      verbs,
-      loops,
-      tools: this.tools,
-      partKeeper: uploadsFor(this.#thread.outbox, this.start.view),
-      watchedMessage: this.start.view.streams ? idText(...this.start.id) : undefined,
-      strategy,
-      buildContext: buildContext && ((history) => buildContext(history, context)),
-      delegate: (to, task, options) => delegate(this.tasks, to, task, options),
-      delegated: new DelegatedTasks(),
-      executors: () => this.call(AGENT_STATUS, { executors: true }) as Promise<Executor[]>,
-      handoff: (to, task, summary, said) => handoff(this.tasks, to, task, summary, said),
-      news: new BoardNews(context),
-      finish: () => this.tellWithAnswer({ final: true }),
-      refusal: () => this.refusal(),
-      others: () => this.call(AGENT_STATUS, {}),
-      loopFound: (step, signs) => this.call(LOOP_FOUND, { step, signs }),
-      limits: this.limits,
-      ask: (call, signal) => this.atWork(() => this.#ask(call, signal), 1),
-    }
-  }
-  #ask(call: ModelCall, signal: AbortSignal | undefined): Promise<ModelAnswer> {
+  /** Makes one model call through the gateway in the host: a step. */
+  askModel(call: ModelCall, signal: AbortSignal | undefined): Promise<ModelAnswer> {
     const onPiece = call.stream ? (piece: string) => this.emit(piece) : undefined
-    return this.calls.call('model', call, signal, onPiece) as Promise<ModelAnswer>
+    return this.atWork(() => this.calls.call('model', call, signal, onPiece), 1) as Promise<ModelAnswer>
   }
 
   // ---- steps and time
 
   get stepRunner(): StepRunner {
     this.steps ??= new OpenSteps()
-    this.#stepRunner ??= new StepRunner(this.#thread, this, this.steps, () => this.#gate())
+    this.#stepRunner ??= new StepRunner(this.thread, this, this.steps, () => this.#gate())
     return this.#stepRunner
   }
   now(): number {
     this.check()
     const logged = this.start.replay?.matchNow()
     if (logged !== undefined) return logged
-    const { outbox, now } = this.#thread
+    const { outbox, now } = this.thread
     outbox.begin(NOW, this.start.run, this.start.turn, this.nextStep(), '', undefined)
     return outbox.writeTimed(now())
   }
@@ -323,18 +272,18 @@ export class Turn implements OpenTurn {
     const logged = replay?.matchKnown()
     if (logged !== undefined) return logged
     if (known === 0) return known // then a log with steps has no reading
-    const { outbox } = this.#thread
+    const { outbox } = this.thread
     outbox.begin(NOW, run, turn, this.nextStep(), MODEL_TURN, JSON.stringify({ known }))
     outbox.write(outbox.size(), 'later')
     return known
   }
   /** Checks whether the run has, or had, an agent of that name: one that was removed has taken part. */
   knows(name: string): boolean {
-    return this.#thread.names.indexOf(name, this.start.view) !== undefined
+    return this.thread.names.indexOf(name, this.start.view) !== undefined
   }
   /** Returns those of the agents that a protocol script sees. */
   sees<T extends { readonly name: string }>(agents: readonly T[]): readonly T[] {
-    const { outbox, writtenSteps } = this.#thread
+    const { outbox, writtenSteps } = this.thread
     if (!writtenSteps || this.ended) return agents
     this.#seen ??= new SeenAgents(outbox, this)
     return this.#seen.among(agents)
@@ -343,7 +292,7 @@ export class Turn implements OpenTurn {
     this.check()
     const duration = durationOf(ms, 'ms')
     if (this.emitter?.behind) await this.#gate()
-    await this.atWork(() => sleep(this.#thread, this, duration), 1)
+    await this.atWork(() => sleep(this.thread, this, duration), 1)
     this.check()
   }
   /**
@@ -353,14 +302,14 @@ export class Turn implements OpenTurn {
   async atWork<T>(work: () => Promise<T>, elsewhere = 0): Promise<T> {
     this.#working += 1
     this.#elsewhere += elsewhere
-    const permit = this.#thread.goingOn.permit(this.start)
+    const permit = this.thread.goingOn.permit(this.start)
     try {
       if (permit) await permit
       return await work()
     } finally {
       this.#working -= 1
       this.#elsewhere -= elsewhere
-      if (!this.ended) this.#thread.mayPark() // if ended, another turn may have its slot
+      if (!this.ended) this.thread.mayPark() // if ended, another turn may have its slot
     }
   }
 
@@ -414,8 +363,8 @@ export class Turn implements OpenTurn {
     return this.ended ? this.#endedError() : this.reason
   }
   async breathe(): Promise<void> {
-    this.#thread.link.flush()
-    await this.#thread.breath()
+    this.thread.link.flush()
+    await this.thread.breath()
     if (this.emitter?.behind) await this.#gate()
   }
   /** Waits for the reader of the answer. */
