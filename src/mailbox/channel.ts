@@ -260,7 +260,6 @@ export const TAKEN = 3
 
 export const parkedWord = (run: number, state: typeof SURELY | typeof TAKEN): number => (run << 2) | state
 
-/** Checks whether the word says SURELY, for a turn of any run. */
 export const isSurely = (word: number): boolean => (word & 3) === SURELY
 
 /** Capacities of the rings, in bytes. */

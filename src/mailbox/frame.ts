@@ -560,7 +560,6 @@ export function contentBytes(memory: Memory, at: number): Uint8Array | undefined
   return word & WIDE ? undefined : memory.u8.subarray(from, from + (word & LENGTH))
 }
 
-/** Place of a text in a memory, in bytes. */
 export interface TextPlace {
   readonly from: number
   readonly to: number
@@ -604,7 +603,6 @@ export interface WrittenString {
   readonly isWide: boolean
 }
 
-/** Returns the strings of a body as they are written, in their order. */
 export function stringsOf(memory: Memory, at: number): WrittenString[] {
   if (bodyBytesOf(memory, at) === 0) return []
   const strings: WrittenString[] = []
@@ -672,7 +670,6 @@ const ALLOWED: Readonly<Record<number, number>> = {
   [END]: HAS_DATA | HAS_METADATA | HAS_THREAD | FAILED,
 }
 
-/** Checks whether the memory between `at` and `end` can hold a whole frame of that run. */
 export function frameFits({ i32 }: Memory, at: number, end: number, run: number): boolean {
   const length = i32[at >> 2]!
   return length >= HEADER && (length & 7) === 0 && length <= end - at && i32[(at >> 2) + RUN_INDEX] === run

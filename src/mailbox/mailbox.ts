@@ -237,7 +237,6 @@ class Parked<Owner> {
     return this.#lines.values()
   }
 
-  /** Returns the indices of the senders. */
   *senders(): IterableIterator<number> {
     for (const key of this.#lines.keys()) yield Math.floor(key / 2 ** 32)
   }
@@ -317,7 +316,6 @@ export class Line<Owner> {
     else if (next) this.#rank(next)
   }
 
-  /** Highest number that a turn has had. */
   get lastTurn(): number {
     return this.#lastTurn
   }

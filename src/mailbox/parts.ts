@@ -1,7 +1,6 @@
 /** Opaque data of a provider, by its name. It goes back to the provider unchanged. */
 export type ProviderData = Record<string, Record<string, unknown>>
 
-/** Some text. */
 export interface TextPart {
   type: 'text'
   text: string
@@ -19,7 +18,6 @@ export interface MediaPart {
   providerData?: ProviderData
 }
 
-/** Part of a message between agents. */
 export type MessagePart = TextPart | MediaPart
 
 /** Field of the metadata that has the parts. Nobody else may use it. */
@@ -31,7 +29,6 @@ export function partsIn(metadata: object): MessagePart[] | undefined {
   return Array.isArray(parts) ? (parts as MessagePart[]) : undefined
 }
 
-/** Returns metadata with parts in it, if there are any. */
 export const withParts = (metadata: object | undefined, parts: readonly MessagePart[] | undefined): object => ({
   ...metadata,
   ...(parts && { [PARTS]: parts }),

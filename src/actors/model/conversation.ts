@@ -44,7 +44,6 @@ export function exchangesOf(messages: readonly ModelMessage[]): Piece[] {
   return exchanges
 }
 
-/** Checks whether the piece contains an answer of the model. */
 export const isAnswered = (piece: Piece): boolean => piece.some(({ role }) => role === 'assistant')
 
 /** Content of the result for a tool call that has none. */
@@ -257,7 +256,6 @@ function handedOver(before: Conversation, current: SpokenTurn, agent: string): r
   ]
 }
 
-/** Returns what people and the model have said in words. */
 const wordsOf = (messages: readonly ModelMessage[]): ModelMessage[] =>
   messages.flatMap(({ role, content }) => {
     const text = transcriptOf(content)
@@ -365,7 +363,6 @@ export class PassingOn {
   readonly #said: () => readonly ModelMessage[]
   readonly #summarized: (messages: readonly ModelMessage[]) => Promise<string>
   readonly #floor: Floor | undefined
-  /** The last summary, and the number of messages that it is of. */
   #summary: { of: number; text: Promise<string> } | undefined
 
   /** `said`: the conversation up to now. `summarized`: makes a summary of it, which may cost a model call. */

@@ -22,13 +22,11 @@ export interface TokenWindow {
   readonly bound?: (messages: readonly ModelMessage[]) => number
 }
 
-/** Returns the number of tokens that the messages may take. */
 export const roomOf = ({ maxTokens, overhead, answer }: TokenWindow): number => maxTokens - overhead - answer
 
 export const tokensOf = ({ count, model }: TokenWindow, messages: readonly ModelMessage[]): number =>
   count(messages, model)
 
-/** Checks whether the messages take at most that many tokens. */
 export function fits(window: TokenWindow, messages: readonly ModelMessage[], room: number): boolean {
   const bound = window.bound?.(messages) ?? Number.POSITIVE_INFINITY
   return bound <= room || tokensOf(window, messages) <= room

@@ -234,7 +234,6 @@ export function withContentField<Said extends { content: string; structuredData:
   return typeof text === 'string' && !isOwn ? { ...said, content: text, structuredData: data } : said
 }
 
-/** Returns the JSON schema that the message asks for. */
 export function answerSchemaOf({ metadata }: AgentMessage): object | undefined {
   const { answerSchema } = metadata
   return typeof answerSchema === 'object' && answerSchema !== null ? answerSchema : undefined

@@ -317,7 +317,6 @@ class Loop<T> {
     return this.#subTask > before
   }
 
-  /** Tells the model that its answer does not count, since it has to call that tool first. */
   #sendBack({ text, parts, toolCalls }: ModelAnswer, demanded: string): void {
     const content = `Not done: this sub-task names the tool "${demanded}". Call it first.`
     if (toolCalls.length === 0) {
@@ -373,7 +372,6 @@ class Loop<T> {
     return { completion, transcript: this.#said, left: this.#context.left, passing: this.#passing }
   }
 
-  /** Ends with the answer of another agent. */
   async #ended(last: ModelAnswer, text: string, data?: object): Promise<ThoughtAloud<T>> {
     const answer = spokenBy(last, text)
     if (data) return { ...this.#end(answer, undefined as T), data }
@@ -460,7 +458,6 @@ const spokenBy = (last: ModelAnswer, text: string): ModelAnswer => ({
   finishReason: 'stop',
 })
 
-/** Returns the messages without the calls of the last one, which have no results yet. */
 function withoutOpenCalls(said: readonly ModelMessage[]): ModelMessage[] {
   const last = said.at(-1)
   if (!last?.toolCalls) return [...said]

@@ -199,7 +199,6 @@ function countSchema(schema: object, model?: string): number {
   return countTokens(JSON.stringify(schema), model)
 }
 
-/** The parts of a prompt. */
 interface Prompt extends Pick<ModelRequest, 'jsonSchema' | 'answerFunction'> {
   readonly messages: readonly ModelMessage[]
   readonly tools?: readonly ToolSpec[]

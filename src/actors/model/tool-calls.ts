@@ -144,7 +144,6 @@ export interface Performed {
 /** Number of calls of one answer that run at a time, unless the role sets it. */
 const MOST_AT_ONCE = 32
 
-/** The tools that a model is offered in one turn. */
 export class OfferedTools {
   /** Descriptions of the tools as the model gets them now. */
   specs: readonly ToolSpec[]

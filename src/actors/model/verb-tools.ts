@@ -591,7 +591,6 @@ const TOOLS: readonly VerbTool[] = [
 
 const BY_NAME: ReadonlyMap<string, VerbTool> = new Map(TOOLS.map((each) => [each.spec.name, each]))
 
-/** Returns the verb that a model calls by that name. */
 export const verbTool = (name: string): VerbTool | undefined => BY_NAME.get(name)
 
 /** Makes a verb that asks a person. Models know it by several names. */

@@ -180,7 +180,6 @@ function cutOf(source: ContextSource, latest: number, room: number, window: Toke
   return cuts.slice(wanted).find(isEnough) ?? cuts.at(-1) ?? 0
 }
 
-/** Returns the most tokens that a summary takes, with its introduction. */
 const summaryRoom = (window: TokenWindow): number =>
   summaryLimit(window) + tokensOf(window, [summaryMessage({ text: '.', messages: 0, isExcerpt: true })]) + SEAM
 
@@ -389,7 +388,6 @@ export class ThinkingContext {
   }
 }
 
-/** Splits the messages into the system prompt, if the first message is one, and all others. */
 function parted(messages: readonly ModelMessage[]): {
   systemPrompt: string | undefined
   history: readonly ModelMessage[]

@@ -87,7 +87,6 @@ async function inputOf(
   }
 }
 
-/** Calls the handler for the message and returns the handler's result. */
 function handle(handlers: AgentHandlers, turn: Turn, context: AgentContext, message: ReceivedMessage): unknown {
   const { receive, observe, input } = handlers
   const { type } = turn.start
@@ -513,7 +512,6 @@ export class AgentLoop implements AgentThread {
     this.#perform(turn, aborted)
   }
 
-  /** Opens a turn for a message. */
   #open(memory: Memory, at: number, slot: number, nested: boolean): Turn {
     const { i32 } = memory
     const i = at >> 2

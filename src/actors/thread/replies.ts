@@ -273,7 +273,6 @@ export class EarlyAborts {
   /** Number of kept aborts, at most one for each message in the window. To be read only. */
   size = 0
 
-  /** Keeps the reason of an ABORT for a turn that is not open, if that turn is still to begin. */
   keep(turn: number, reason: DramatisError, memory: Memory, at: number): void {
     const lane = LANES[priorityOf(memory, at)]!
     if (lane === 'replies') return // the frame followed its message, whose turn is over

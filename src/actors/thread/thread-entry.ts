@@ -55,7 +55,6 @@ function onRing(seat: number, listener: () => void): void {
   bells.set(seat, listener)
 }
 
-/** Port of an agent that has the thread for itself. */
 const ownPort: ThreadPort = {
   ring,
   onRing: (listener) => onRing(OWN_SEAT, listener),

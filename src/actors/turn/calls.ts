@@ -117,7 +117,6 @@ function partsOfQuery({ message }: TurnStart, content: string): readonly Message
 const withdrawnBefore = (to: string) =>
   new CancelledError(`The wait for "${to}" was withdrawn by an earlier attempt of this turn.`, { agent: to })
 
-/** A wait for a response. */
 export interface AwaitedResponse {
   promise: Promise<unknown>
   correlation: number
@@ -142,7 +141,6 @@ export class TurnCalls {
     this.#turn = turn
   }
 
-  /** Number of open waits for others. */
   get waiting(): number {
     return this.#open.size
   }
@@ -315,7 +313,6 @@ export class TurnCalls {
  * all if the log has its end.
  */
 
-/** Sleeps for `ms`, or for what earlier attempts of the turn have left of that. */
 export async function sleep(thread: AgentThread, turn: OpenTurn, ms: number): Promise<void> {
   const { settlements, signal, start } = turn
   const logged = start.replay?.matchSleep(ms)

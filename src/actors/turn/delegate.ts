@@ -277,7 +277,6 @@ function taskFor({ start, taskId }: Turn, to: string, { description, structuredD
   return { ...offer, assignedTo: to, parentTask: taskId ?? Object(offer).parentTask }
 }
 
-/** Returns the answer, or the error message as a string if there is none. */
 async function answerOf(turn: Turn, answer: Promise<AgentMessage>): Promise<AgentMessage | string> {
   try {
     return await answer

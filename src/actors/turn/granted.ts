@@ -27,7 +27,6 @@ export function reportGrantsAlone(): void {
 const SHORTEST = 8
 
 export class GrantedKeys {
-  /** Keys by their names. */
   readonly #keys: ReadonlyMap<string, string>
   readonly #texts: RegExp
   readonly #names = new Map<string, string>()

@@ -532,7 +532,6 @@ interface Line {
 
 export class SendQueue {
   readonly #outbox: Outbox
-  /** The open waits of the thread, by number. */
   readonly #waits: ReadonlyMap<number, unknown>
   readonly #lines = new Map<number, Line>()
   /** True if no message waits for room, or for the host to accept it. To be read only. */

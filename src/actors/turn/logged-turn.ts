@@ -57,7 +57,6 @@ export interface LoggedStep {
 /** Calls that only notify the host; in older logs a limit that is reached is one. */
 const NOTICES: ReadonlySet<string> = new Set([ACKNOWLEDGE, 'limit.reached'])
 
-/** Checks for the kinds of frames that have the number of a wait of their own turn, if they have one. */
 export const mayWait = (kind: number): boolean => kind === SEND || kind === REQUEST || kind === CALL
 
 /** Checks whether a frame of that kind affects others, or is logged so that its action does not run twice. */
@@ -179,7 +178,6 @@ export class Script {
   /** The answer that the turn has got last. */
   last: Mark = UNANSWERED
 
-  /** The moments in their order. */
   get moments(): readonly Moment[] {
     return this.#moments
   }

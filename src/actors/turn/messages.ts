@@ -64,7 +64,6 @@ export class Emitter {
     if (streams) this.#unread += 1
   }
 
-  /** Number of verbs that wait for the reader. */
   get waiting(): number {
     return this.#waiting.length
   }

@@ -263,7 +263,6 @@ function viewAlone(turn: Turn, remembers: boolean): ModelTurnView {
   return { colleagues: [], heirs: {}, known, nested }
 }
 
-/** Returns the conversation as it was when the turn began. */
 function begun({ runState }: Turn, known: number): Conversation {
   const now = runState as Conversation
   return known < now.turns.length ? { ...now, turns: now.turns.slice(0, known) } : now

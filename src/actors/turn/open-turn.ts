@@ -17,7 +17,6 @@ import type { StateRules } from './state.ts'
 import type { Hold, OpenSteps, WrittenSteps } from './steps.ts'
 import type { Toolbox } from './toolbox.ts'
 
-/** The agent and its thread, as its turns use them. */
 export interface AgentThread {
   readonly role: RoleInfo
   /** Set by the start, as the next one, which the end of a turn changes. */

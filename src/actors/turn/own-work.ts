@@ -26,7 +26,6 @@ interface Origin {
   open: number
 }
 
-/** An opened resource. */
 interface Opened {
   readonly origin: Origin
   /** True if a turn may wait for it. Other resources only lead to what is opened next. */
@@ -379,7 +378,6 @@ let collectGarbage: (() => void) | undefined
 // Loaded on demand: few threads need it, and each would load it while it boots.
 const v8 = () => process.getBuiltinModule('node:v8')
 
-/** Memory functions of the current thread. */
 export const threadMemories: Memories = {
   external: () => v8().getHeapStatistics().external_memory,
   collect() {

@@ -83,7 +83,6 @@ export interface AskedBytes {
   readonly word: Int32Array<SharedArrayBuffer>
 }
 
-/** Answer of the host. */
 export interface AnsweredBytes {
   readonly hash: string
   readonly bytes: Uint8Array | undefined

@@ -184,7 +184,6 @@ export class Turn implements OpenTurn {
     this.thread.stateRules.assertMay('runState', use)
   }
 
-  /** Waits for limits that are kept in this thread. */
   get limits(): LimitWaits {
     this.#limits ??= new LimitWaits(this.thread.outbox, this)
     return this.#limits
