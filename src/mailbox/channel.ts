@@ -29,7 +29,8 @@ export class Ring {
   readonly #control: Int32Array
   readonly #mask: number
   #head = 0
-  #tail = 0
+  /** The position behind the last written frame, to compare with `readTo`. To be read only. */
+  written = 0
   #seenHead = 0
   #seenTail = 0
   #published = 0
@@ -41,36 +42,36 @@ export class Ring {
     this.#control = new Int32Array(buffer, start, CONTROL >> 2)
     this.memory = memoryOn(buffer, start + CONTROL, capacity)
     this.#head = this.#seenHead = Atomics.load(this.#control, HEAD)
-    this.#tail = this.#seenTail = this.#published = Atomics.load(this.#control, TAIL)
+    this.written = this.#seenTail = this.#published = Atomics.load(this.#control, TAIL)
   }
 
   // ---- the writer's side
 
   /** Returns the offset at which a frame of `bytes` may be written, or -1 if there is no room now. */
   reserve(bytes: number): number {
-    const at = this.#tail & this.#mask
+    const at = this.written & this.#mask
     const lap = this.capacity - at
     const needed = lap < bytes ? bytes + lap : bytes
-    if (this.capacity - ((this.#tail - this.#seenHead) >>> 0) < needed) {
+    if (this.capacity - ((this.written - this.#seenHead) >>> 0) < needed) {
       this.#seenHead = Atomics.load(this.#control, HEAD)
-      if (this.capacity - ((this.#tail - this.#seenHead) >>> 0) < needed) return -1
+      if (this.capacity - ((this.written - this.#seenHead) >>> 0) < needed) return -1
     }
     if (lap >= bytes) return at
     this.memory.i32[at >> 2] = -lap
-    this.#tail = (this.#tail + lap) | 0
+    this.written = (this.written + lap) | 0
     return 0
   }
 
   /** Moves the write position past a frame written at the reserved offset. The reader does not see the frame yet. */
   advance(bytes: number): void {
-    this.#tail = (this.#tail + bytes) | 0
+    this.written = (this.written + bytes) | 0
   }
 
   /** Makes the written frames visible to the reader. TAIL is stored last, because the reader trusts it. */
   publish(): void {
-    if (this.#tail === this.#published) return
-    this.#published = this.#tail
-    Atomics.store(this.#control, TAIL, this.#tail)
+    if (this.written === this.#published) return
+    this.#published = this.written
+    Atomics.store(this.#control, TAIL, this.written)
   }
 
   /** Copies contiguous frames into the ring. Returns false if there is no room for all of them. */
@@ -84,12 +85,7 @@ export class Ring {
 
   free(): number {
     this.#seenHead = Atomics.load(this.#control, HEAD)
-    return this.capacity - ((this.#tail - this.#seenHead) >>> 0)
-  }
-
-  /** The position behind the last written frame, to compare with `readTo`. */
-  get written(): number {
-    return this.#tail
+    return this.capacity - ((this.written - this.#seenHead) >>> 0)
   }
 
   /** Returns the reader's position as the writer sees it. All frames before it have been taken. */
@@ -109,8 +105,8 @@ export class Ring {
 
   /** Moves the write position past a frame written at the reserved offset, and makes it visible to the reader. */
   commit(bytes: number): void {
-    this.#published = this.#tail = (this.#tail + bytes) | 0
-    Atomics.store(this.#control, TAIL, this.#tail)
+    this.#published = this.written = (this.written + bytes) | 0
+    Atomics.store(this.#control, TAIL, this.written)
   }
 
   /** Returns the offset of the next frame, or -1 if there is none. */

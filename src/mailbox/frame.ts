@@ -267,7 +267,7 @@ export interface FrameFields extends Body {
   polling: boolean
 }
 
-const BLANK_BODY: Readonly<Body> = {
+export const BLANK_BODY: Readonly<Body> = {
   content: '',
   data: undefined,
   metadata: undefined,

@@ -1,6 +1,6 @@
 /** Ends a turn: turns the handler's result or error into PATCH frames and one END frame, the commit. */
 
-import { END, FAILED, PATCH, plainFrameBytes } from '../../mailbox/frame.ts'
+import { BLANK_BODY, END, FAILED, frameBytes, PATCH } from '../../mailbox/frame.ts'
 import { jsonIssue } from '../../mailbox/message.ts'
 import { SUB_TASK, type SubTaskHead } from '../../mailbox/sub-task.ts'
 import {
@@ -82,7 +82,7 @@ export class Commit {
       const reply = hasData && start.message ? withContentField(said, start.message) : said
       const { structuredData } = reply
       const data = structuredData === undefined ? undefined : dataOf(structuredData, start, agent)
-      const bytes = plainFrameBytes(reply.content, data)
+      const bytes = frameBytes({ ...BLANK_BODY, content: reply.content, data })
       if (bytes > outbox.maxMessageBytes) throw replyTooLarge(agent, bytes, outbox.maxMessageBytes)
       if (turn.drafts) this.#writePatches(turn)
       const missed = start.replay?.unmatched((index) => this.#thread.names.name(index)) ?? NONE

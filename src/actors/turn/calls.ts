@@ -81,7 +81,7 @@ export function beginMessage(
   const isScript = from.start.message?.recipient === ORCHESTRATOR
   const given = options.parts ?? (isScript ? partsOfQuery(from.start, content) : undefined)
   const parts = given && messageParts(asJson(given, uploadsFor(outbox, from.start.view)))
-  const fields = outbox.begin(kind, run, turn, from.nextStep(), content, data)
+  const fields = outbox.begin(kind, run, turn, ++from.step, content, data)
   if (options !== NO_OPTIONS) {
     const metadata = parts ? withParts(options.metadata, parts) : options.metadata
     if (metadata !== undefined) fields.metadata = encodeData(metadata, 'metadata')
@@ -241,15 +241,14 @@ export class TurnCalls {
     onPiece?: (piece: string) => void,
     alike?: object,
   ): Promise<unknown> {
-    const refusal = this.#turn.refusal()
-    if (refusal) return rejected(refusal)
+    if (this.#turn.ended || this.#turn.reason) return rejected(this.#turn.refusal())
     const { outbox, waits } = this.#thread
     if (this.#turn.emitter?.behind) return this.afterBreath(() => this.call(operation, args, signal, onPiece, alike))
     const { run, turn, replay } = this.#turn.start
     const options: RequestOptions = signal ? { signal } : NO_OPTIONS
     try {
       const data = encodeData(args, operation)
-      const fields = outbox.begin(CALL, run, turn, this.#turn.nextStep(), operation, data)
+      const fields = outbox.begin(CALL, run, turn, ++this.#turn.step, operation, data)
       fields.correlation = waits.next()
       fields.waiting = this.#turn.waitingFor(signal)
       const bytes = outbox.checkedSize()
@@ -321,7 +320,7 @@ export async function sleep(thread: AgentThread, turn: OpenTurn, ms: number): Pr
   try {
     if (slept) return await new Promise((resolve) => settlements.again(slept, resolve))
     const isNew = !logged || logged.isUndone
-    const step = isNew ? turn.nextStep() : logged.number
+    const step = isNew ? ++turn.step : logged.number
     if (isNew) record(thread, turn, SLEEP, step, ms)
     // A clock that was set back does not make it longer.
     const left = isNew ? ms : Math.min(ms, Math.max(0, timeOf(logged.memory, logged.at) + ms - thread.now()))

@@ -128,8 +128,7 @@ export class Messenger {
 
   send(to: string, content: string, options: RequestOptions, type: MessageType = 'request'): Promise<void> {
     if (this.#isDoubted) return this.#sendViaHost(to, content, options, type)
-    const refusal = this.#turn.refusal()
-    if (refusal) return rejected(refusal)
+    if (this.#turn.ended || this.#turn.reason) return rejected(this.#turn.refusal())
     const { outbox } = this.#thread
     const { replay } = this.#turn.start
     let bytes: number
@@ -237,8 +236,7 @@ export class Messenger {
 
   /** Sends a message that the host must always decide about. `fill` fills its frame. */
   #viaHost(to: string, options: RequestOptions, fill: () => void): Promise<void> {
-    const refusal = this.#turn.refusal()
-    if (refusal) return rejected(refusal)
+    if (this.#turn.ended || this.#turn.reason) return rejected(this.#turn.refusal())
     if (this.#turn.emitter?.behind) return this.#calls.afterBreath(() => this.#viaHost(to, options, fill))
     const { outbox, waits, sends } = this.#thread
     try {
@@ -331,8 +329,7 @@ export class Messenger {
     onSent?: (id: string) => void,
   ): AwaitedResponse {
     const correlation = this.#thread.waits.next()
-    const refusal = this.#turn.refusal()
-    if (refusal) return { promise: rejected(refusal), correlation }
+    if (this.#turn.ended || this.#turn.reason) return { promise: rejected(this.#turn.refusal()), correlation }
     const { outbox, link, sends } = this.#thread
     const { replay } = this.#turn.start
     let bytes: number
@@ -386,7 +383,7 @@ export class Messenger {
     const { outbox } = this.#thread
     const { run, turn, replay } = this.#turn.start
     const data = JSON.stringify({ remains, error: errorData(error) })
-    outbox.begin(REJECTED, run, turn, this.#turn.nextStep(), '', data)
+    outbox.begin(REJECTED, run, turn, ++this.#turn.step, '', data)
     const bytes = outbox.size()
     if (!replay?.match(outbox.encode(bytes))) outbox.write(bytes, 'soon')
     return error

@@ -89,7 +89,10 @@ export interface OpenTurn {
   readonly guardedBy: GuardedBy | undefined
   /** Number of messages that it has sent, or was about to. */
   messagesSent: number
-  nextStep(): number
+  /** Number of its last verb that is a step: the next one adds 1 to it. */
+  step: number
+  /** The reason why the turn must stop, if there is one. */
+  readonly reason: DramatisError | undefined
   /** Returns the reason why verbs no longer work, if there is one. */
   refusal(): DramatisError | undefined
   /** Returns the frame's encoding of a wait that the signal may end. */

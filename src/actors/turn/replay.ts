@@ -227,11 +227,11 @@ const isDone = (step: Logged): boolean =>
 
 export class SeenAgents {
   readonly #outbox: Outbox
-  readonly #turn: { readonly start: TurnStart; nextStep(): number }
+  readonly #turn: { readonly start: TurnStart; step: number }
   /** Names that were seen last. */
   #names: readonly string[] = []
 
-  constructor(outbox: Outbox, turn: { readonly start: TurnStart; nextStep(): number }) {
+  constructor(outbox: Outbox, turn: { readonly start: TurnStart; step: number }) {
     this.#outbox = outbox
     this.#turn = turn
   }
@@ -253,7 +253,7 @@ export class SeenAgents {
     const isSame = names.length === this.#names.length && names.every((name, at) => name === this.#names[at])
     this.#names = names
     const { run, turn } = this.#turn.start
-    this.#outbox.begin(NOW, run, turn, this.#turn.nextStep(), SEES, isSame ? undefined : JSON.stringify(names))
+    this.#outbox.begin(NOW, run, turn, ++this.#turn.step, SEES, isSame ? undefined : JSON.stringify(names))
     this.#outbox.write(this.#outbox.size(), 'soon')
   }
 }

@@ -73,7 +73,7 @@ export class StepRunner {
     // The turn begins work of its own, so it does not only wait.
     const permit = this.#thread.goingOn.permit(this.#turn.start)
     if (permit) await permit
-    const step = logged?.number ?? this.#turn.nextStep()
+    const step = logged?.number ?? ++this.#turn.step
     // A tool that may run twice waits too: a later process has to find its call, which has the idempotency key.
     const written = idempotent && !tool ? undefined : this.#thread.writtenSteps
     const flags = (idempotent ? 0 : FAILED) | (written ? AWAITS_LOG : 0)

@@ -34,7 +34,7 @@ export class Turn implements OpenTurn {
   readonly start: TurnStart
   /** Holds back what the log does not have; undefined for a turn that no earlier process has begun. */
   readonly hold: Hold | undefined
-  #step: number
+  step: number
   messagesSent = 0
   /** To be read only, as the next two: each turn is asked for them at its end. */
   ended = false
@@ -65,7 +65,7 @@ export class Turn implements OpenTurn {
   constructor(thread: AgentThread, start: TurnStart) {
     this.thread = thread
     this.start = start
-    this.#step = start.replay?.nextStep ?? 0
+    this.step = start.replay?.nextStep ?? 0
     this.hold = start.replay?.onMismatch && this.#holdFor(start.replay, start.replay.onMismatch)
     if (start.replay) start.replay.onMatch = () => this.#getsOn()
   }
@@ -168,7 +168,7 @@ export class Turn implements OpenTurn {
   emit(chunk: string): void {
     this.check()
     this.emitter ??= new Emitter(this.thread, this.start)
-    this.emitter.emit(chunk, this.nextStep())
+    this.emitter.emit(chunk, ++this.step)
   }
 
   /**
@@ -259,7 +259,7 @@ export class Turn implements OpenTurn {
     const logged = this.start.replay?.matchNow()
     if (logged !== undefined) return logged
     const { outbox, now } = this.thread
-    outbox.begin(NOW, this.start.run, this.start.turn, this.nextStep(), '', undefined)
+    outbox.begin(NOW, this.start.run, this.start.turn, ++this.step, '', undefined)
     return outbox.writeTimed(now())
   }
   /**
@@ -272,7 +272,7 @@ export class Turn implements OpenTurn {
     if (logged !== undefined) return logged
     if (known === 0) return known // then a log with steps has no reading
     const { outbox } = this.thread
-    outbox.begin(NOW, run, turn, this.nextStep(), MODEL_TURN, JSON.stringify({ known }))
+    outbox.begin(NOW, run, turn, ++this.step, MODEL_TURN, JSON.stringify({ known }))
     outbox.write(outbox.size(), 'later')
     return known
   }
@@ -353,10 +353,6 @@ export class Turn implements OpenTurn {
     const isWaitedFor = this.#settlements?.isBlocked || (this.hold?.isOpen && start.replay?.awaited === 0)
     if (isWaitedFor) this.settlements.skip()
     return isWaitedFor === true
-  }
-  nextStep(): number {
-    this.#step += 1
-    return this.#step
   }
   refusal(): DramatisError | undefined {
     return this.ended ? this.#endedError() : this.reason

@@ -468,9 +468,9 @@ export function lastSuccessor({ successors }: RunState, id: string): string {
 /** Bytes that the log of one run has in memory, and those of all kept runs together. */
 export const KEPT_BYTES = 64 * 2 ** 20
 
-export class RunTable {
+/** The runs that are not forgotten, by their index. */
+export class RunTable extends Map<number, RunState> {
   readonly #clock: Clock
-  readonly #runs = new Map<number, RunState>()
   #last = 0
   /** Bytes that the log of a run may have in memory. */
   most = KEPT_BYTES
@@ -478,6 +478,7 @@ export class RunTable {
   readonly large = new Set<RunState>()
 
   constructor(clock: Clock) {
+    super()
     this.#clock = clock
   }
 
@@ -520,18 +521,18 @@ export class RunTable {
   }
 
   #add(run: RunState): void {
-    this.#runs.set(run.index, run)
+    this.set(run.index, run)
     run.log.most = this.most
     run.log.onLarge = () => this.large.add(run)
   }
 
   /** Moves the runs that there are behind those of earlier processes, of which `last` is the highest index. */
   continueFrom(last: number): void {
-    const runs = [...this.#runs.values()]
-    this.#runs.clear()
+    const runs = [...this.values()]
+    this.clear()
     for (const run of runs) {
       run.index += last
-      this.#runs.set(run.index, run)
+      this.set(run.index, run)
     }
     this.#last += last
   }
@@ -541,42 +542,26 @@ export class RunTable {
     return this.#last
   }
 
-  get(index: number): RunState | undefined {
-    return this.#runs.get(index)
-  }
-
   /** Finds a run, or the work that a message from outside has caused, by id. */
   find(id: string): RunState | undefined {
-    for (const run of this.#runs.values()) if (run.id === id) return run
+    for (const run of this.values()) if (run.id === id) return run
     return undefined
   }
 
   /** Checks whether something of a thread is under way. */
   isOpen(threadId: string): boolean {
-    for (const run of this.#runs.values()) if (run.threadId === threadId && (!run.over || run.open > 0)) return true
+    for (const run of this.values()) if (run.threadId === threadId && (!run.over || run.open > 0)) return true
     return false
   }
 
   /** Returns the id of a run; '' if it is forgotten. */
   idOf(index: number): string {
-    return this.#runs.get(index)?.id ?? ''
-  }
-
-  has(index: number): boolean {
-    return this.#runs.has(index)
-  }
-
-  values(): Iterable<RunState> {
-    return this.#runs.values()
-  }
-
-  get size(): number {
-    return this.#runs.size
+    return this.get(index)?.id ?? ''
   }
 
   /** Forgets a run that is over and quiet. Its log is no longer kept. */
   forget(run: RunState): void {
-    this.#runs.delete(run.index)
+    this.delete(run.index)
   }
 }
 
