@@ -65,7 +65,7 @@ export function requestAllWithin(
 /** Returns the turn as the model verbs use it. `context` supplies the verbs that the model has as tools. */
 export function thinkingTurn(turn: Turn, context: AgentContext): ThinkingTurn {
   const { role, verbs, loops, strategy, buildContext, outbox } = turn.thread
-  const { view, streams, id } = turn.start
+  const { view, id } = turn.start
   return {
     role,
     context,
@@ -73,7 +73,7 @@ export function thinkingTurn(turn: Turn, context: AgentContext): ThinkingTurn {
     loops,
     tools: turn.tools,
     partKeeper: uploadsFor(outbox, view),
-    watchedMessage: streams ? idText(...id) : undefined,
+    watchedMessage: view.streams ? idText(...id) : undefined,
     strategy,
     buildContext: buildContext && ((history) => buildContext(history, context)),
     delegate: (to, task, options) => delegate(turn, to, task, options),
