@@ -61,51 +61,28 @@ import { HeldTurns, Nesting, Probes } from './nesting.ts'
 import { EarlyAborts, Replies } from './replies.ts'
 
 /**
- * Returns the message data as the schema parses it. Invalid data is the sender's fault: the turn is aborted with a
- * MessageRejectedError and the handler does not run.
+ * Calls the handler with the data that the agent's input schema returns. Invalid data is the sender's fault: the turn is
+ * aborted with a MessageRejectedError and the handler does not run.
  */
-async function inputOf(
-  schema: NonNullable<AgentHandlers['input']>,
-  turn: Turn,
-  message: ReceivedMessage,
-): Promise<unknown> {
-  const agent = turn.role.name
-  try {
-    return await checkBySchema(
-      schema,
-      message.structuredData,
-      (issues) =>
-        new MessageRejectedError(`The message to "${agent}" misses its input schema: ${issues}`, {
-          agent,
-          path: 'structuredData',
-          issues,
-        }),
-    )
-  } catch (error) {
-    if (!(error instanceof MessageRejectedError)) throw error
-    return turn.abort(error)
-  }
-}
-
-function handle(handlers: AgentHandlers, turn: Turn, context: AgentContext, message: ReceivedMessage): unknown {
-  const { receive, observe, input } = handlers
-  const { type } = turn.start
-  const typed = message as AgentMessage as TypedMessage
-  if (type === 'publish') turn.start.view.listeners?.deliver(message.structuredData as BlackboardEntry)
-  if (type === 'broadcast' || type === 'report' || type === 'publish') return observe?.(typed, context)
-  if (input && (type === 'request' || type === 'delegate')) return checked(handlers, turn, context, message)
-  return receive(typed, context)
-}
-
-/** Calls the handler with the data that the agent's input schema returns. */
 async function checked(
-  handlers: AgentHandlers,
+  { input, receive }: AgentHandlers,
   turn: Turn,
   context: AgentContext,
   message: ReceivedMessage,
 ): Promise<unknown> {
-  const structuredData = await inputOf(handlers.input!, turn, message)
-  return turn.reason ? undefined : handlers.receive({ ...message.toJSON(), structuredData }, context)
+  const agent = turn.role.name
+  const refuse = (issues: string) => {
+    const text = `The message to "${agent}" misses its input schema: ${issues}`
+    return new MessageRejectedError(text, { agent, path: 'structuredData', issues })
+  }
+  let structuredData: unknown
+  try {
+    structuredData = await checkBySchema(input!, message.structuredData, refuse)
+  } catch (error) {
+    if (!(error instanceof MessageRejectedError)) throw error
+    turn.abort(error)
+  }
+  return turn.reason ? undefined : receive({ ...message.toJSON(), structuredData }, context)
 }
 
 const isThenable = (value: unknown): value is PromiseLike<unknown> =>
@@ -132,22 +109,17 @@ async function startAgent(
   const initial = firstState(initialStateOf(handlers, loop.role), 'initialState', name)
   if (typeof initialRunState !== 'function') firstState(initialRunState, 'initialRunState', name)
   loop.state = state === undefined ? initial : deepFreeze(JSON.parse(state) as object)
-  loop.data = data ? await dataOf(loop, data, `${option}.data`) : loop.role.data
+  loop.data = loop.role.data
+  if (data) {
+    const path = `${option}.data`
+    const refuse = (issues: string) =>
+      new MessageRejectedError(`${path}: the data of agent "${name}" misses its schema: ${issues}`, { path, issues })
+    loop.data = await checkBySchema(data, loop.role.data, refuse)
+  }
   if (start) await runStart(loop, start)
   const now = JSON.stringify(loop.state)
   return now === state ? undefined : now
 }
-
-const dataOf = ({ role }: AgentThread, schema: NonNullable<AgentHandlers['data']>, path: string): Promise<unknown> =>
-  checkBySchema(
-    schema,
-    role.data,
-    (issues) =>
-      new MessageRejectedError(`${path}: the data of agent "${role.name}" misses its schema: ${issues}`, {
-        path,
-        issues,
-      }),
-  )
 
 async function runStart(loop: AgentThread, start: NonNullable<AgentHandlers['start']>): Promise<void> {
   const turn = new Turn(loop, {
@@ -374,40 +346,33 @@ export class AgentLoop implements AgentThread {
 
   // ---- the pump
 
+  /** Runs the frames that are present, for as long as timers and sockets can wait, and sleeps behind the last one. */
   pump(): void {
     if (this.#pumping || this.link.closed) return
     this.#pumping = true
+    this.#endedAt = 0
+    let more = false
     try {
-      if (this.#run()) return this.#later()
+      const { scheduler, work } = this.#port
+      if (this.#replies.drain()) {
+        this.#stirred = true
+        if (work) work.behind = undefined
+      }
+      if (this.#turns.length === 0 && work?.hasConnections) work.rest()
+      let until = 0 // read behind the first turn: most often it is the only one
+      for (let turns = 0; !this.#isFull(); turns++) {
+        if (turns === 1) until = scheduler.monotonic() + SLICE_MS
+        more = turns >= TURNS_A_SLICE || (turns > 0 && (turns & 7) === 0 && scheduler.monotonic() > until)
+        if (more || !this.link.takeMessage(this.#taken)) break
+        this.#begin()
+      }
     } finally {
       this.#pumping = false
       this.#external?.sample()
       this.link.flush()
     }
-    this.#sleep()
-  }
-
-  /** Runs the frames that are present. Returns true if more frames wait but timers and sockets must run first. */
-  #run(): boolean {
-    this.#endedAt = 0
-    const { scheduler, work } = this.#port
-    if (this.#replies.drain()) {
-      this.#stirred = true
-      if (work) work.behind = undefined
-    }
-    if (this.#turns.length > 0) {
-      if (this.#isFull()) return false
-    } else if (work?.hasConnections) work.rest()
-    let until = 0 // read behind the first turn: most often it is the only one
-    let turns = 0
-    let more = false
-    for (; this.#turns.length === 0 ? !this.#takesNone : !this.#isFull(); turns++) {
-      if (turns === 1) until = scheduler.monotonic() + SLICE_MS
-      more = turns >= TURNS_A_SLICE || (turns > 0 && (turns & 7) === 0 && scheduler.monotonic() > until)
-      if (more || !this.link.takeMessage(this.#taken)) break
-      this.#begin()
-    }
-    return more
+    if (more) this.#later()
+    else this.#sleep()
   }
 
   /** True if no message may begin. Nested turns share the slot of their outer turn, so only runs are counted then. */
@@ -548,12 +513,18 @@ export class AgentLoop implements AgentThread {
       turn.abort(aborted)
       return this.#end(turn, undefined, aborted)
     }
-    const { type, nested } = turn.start
+    const { type, nested, view } = turn.start
+    const { receive, observe, input } = this.#handlers
     const message = turn.start.message!
+    const typed = message as AgentMessage as TypedMessage
     const context = (nested ? undefined : this.#scriptContext?.(turn)) ?? new TurnContext(turn)
     let result: unknown
     try {
-      result = handle(this.#handlers, turn, context, message)
+      if (type === 'publish') view.listeners?.deliver(message.structuredData as BlackboardEntry)
+      if (type === 'broadcast' || type === 'report' || type === 'publish') result = observe?.(typed, context)
+      else if (input && (type === 'request' || type === 'delegate'))
+        result = checked(this.#handlers, turn, context, message)
+      else result = receive(typed, context)
       if (result instanceof Promise || isThenable(result)) {
         // A handler that refuses a handed-off task does so synchronously. If it returns a promise, it has accepted the
         // task.
