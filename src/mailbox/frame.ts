@@ -776,11 +776,6 @@ export function readId({ i32 }: Memory, at: number): FrameId {
   return [i32[i]!, i32[i + 1]!, i32[i + 2]!, i32[i + 3]!]
 }
 
-export function writeId(memory: Memory, at: number, id: FrameId): void {
-  const i = (at >> 2) + ID
-  for (let word = 0; word < 4; word++) memory.i32[i + word] = id[word]!
-}
-
 /** Copies the 16 bytes of an id from one frame to another. */
 export function copyId(from: Memory, at: number, to: Memory, target: number): void {
   const source = from.i32

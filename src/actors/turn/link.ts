@@ -27,6 +27,7 @@ import {
   type FrameFields,
   type FrameId,
   frameBytes,
+  ID,
   IdSource,
   idOf,
   KIND,
@@ -39,7 +40,6 @@ import {
   setCorrelation,
   setFlag,
   writeFrame,
-  writeId,
 } from '../../mailbox/frame.ts'
 import { HOST_ASLEEP, HOST_CALLED, PERMITS_WANTED, type TeamMemory } from '../../mailbox/team-memory.ts'
 import type { Scheduler } from '../../shared/clock.ts'
@@ -445,7 +445,7 @@ export class Outbox {
     const at = this.link.reserve(bytes)
     const memory = at < 0 ? allocate(bytes) : this.link.memory
     writeFrame(memory, Math.max(at, 0), this.fields, this.#now())
-    writeId(memory, Math.max(at, 0), id)
+    memory.i32.set(id, (Math.max(at, 0) >> 2) + ID)
     if (at < 0) this.link.post(memory, bytes)
     else this.link.commit(bytes, 'soon')
   }
@@ -485,7 +485,7 @@ export class Outbox {
     const ended = this.#now()
     writeFrame(memory, target, this.fields, ended)
     memory.f64[(target >> 3) + STARTED] = started // in the place of limit and priority
-    writeId(memory, target, id)
+    memory.i32.set(id, (target >> 2) + ID)
     if (at < 0) this.link.post(memory, bytes)
     else this.link.commit(bytes, this.fields.correlation === 0 ? 'later' : 'soon')
     return ended
