@@ -18,7 +18,7 @@ import {
 } from '../../shared/errors.ts'
 import { isMarkedFinal } from '../../shared/thrown.ts'
 import type { PatchNotice } from '../definition/assignment.ts'
-import type { AgentHandlers, Reply } from '../definition/definition.ts'
+import type { Reply } from '../definition/definition.ts'
 import { checkBySchema } from '../definition/schema.ts'
 import { withContentField } from '../model/structured-output.ts'
 import type { AgentThread } from '../turn/open-turn.ts'
@@ -32,15 +32,13 @@ const NO_REPLY = { content: '', structuredData: undefined }
 
 export class Commit {
   readonly #thread: AgentThread
-  readonly #output: AgentHandlers['output']
   /** True for a protocol script, whose DramatisErrors become the run's error unchanged. */
   readonly #isScript: boolean
   /** Bytes of the END that is to be written, if they are known. */
   #bytes = 0
 
-  constructor(thread: AgentThread, output: AgentHandlers['output'], isScript: boolean) {
+  constructor(thread: AgentThread, isScript: boolean) {
     this.#thread = thread
-    this.#output = output
     this.#isScript = isScript
   }
 
@@ -63,12 +61,13 @@ export class Commit {
   async check(turn: Turn, value: unknown): Promise<unknown> {
     const agent = this.#thread.role.name
     const { content, structuredData } = replyOf(value, turn.start, agent)
-    if (!this.#output) return value
+    const { output } = this.#thread.handlers
+    if (!output) return value
     const fail = (issues: string) => {
       const text = `The reply of agent "${agent}" misses its output schema: ${issues}`
       return new ReplyInvalidError(text, { agent, issues })
     }
-    return { content, structuredData: await checkBySchema(this.#output, structuredData, fail) }
+    return { content, structuredData: await checkBySchema(output, structuredData, fail) }
   }
 
   #prepare(turn: Turn, value: unknown): DramatisError | undefined {

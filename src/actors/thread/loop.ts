@@ -94,15 +94,10 @@ const thrownBy = (error: unknown) => error ?? new Error(`a handler threw ${error
  * Prepares the agent's state and data, then runs its start hook. Returns the state as JSON if the host does not have it
  * yet.
  *
- * @param option path of the role in the team's options, for error texts
  * @param state state that an earlier thread of this agent left, as JSON
  */
-async function startAgent(
-  loop: AgentThread,
-  handlers: AgentHandlers,
-  option: string,
-  state: string | undefined,
-): Promise<string | undefined> {
+async function startAgent(loop: AgentThread, state: string | undefined): Promise<string | undefined> {
+  const { handlers, assignment } = loop
   const { name } = loop.role
   const { initialRunState, data, start } = handlers
   loop.stateRules.check(handlers)
@@ -111,7 +106,7 @@ async function startAgent(
   loop.state = state === undefined ? initial : deepFreeze(JSON.parse(state) as object)
   loop.data = loop.role.data
   if (data) {
-    const path = `${option}.data`
+    const path = `${assignment.option}.data`
     const refuse = (issues: string) =>
       new MessageRejectedError(`${path}: the data of agent "${name}" misses its schema: ${issues}`, { path, issues })
     loop.data = await checkBySchema(data, loop.role.data, refuse)
@@ -172,6 +167,8 @@ const TURNS_A_SLICE = 512
 const SLICE_MS = 1
 
 export class AgentLoop implements AgentThread {
+  readonly assignment: Assignment
+  readonly handlers: AgentHandlers
   readonly role: RoleInfo
   readonly link: Link
   readonly parking: Parking
@@ -183,31 +180,23 @@ export class AgentLoop implements AgentThread {
   data: unknown
   state: object = {}
   readonly stateRules: StateRules
-  readonly verbs: readonly string[]
-  readonly loops: AgentThread['loops']
-  readonly messagesPerTurn: number
-  readonly guardedBy: AgentThread['guardedBy']
-  readonly roleOutput: AgentThread['roleOutput']
   readonly strategy: ContextStrategy | undefined
-  readonly #option: string
-  readonly #handlers: AgentHandlers
   readonly #port: ThreadPort
-  readonly #me: number
-  readonly #concurrency: number
+  readonly me: number
   readonly #scriptContext: ((turn: Turn) => AgentContext) | undefined
   readonly names: Names
-  readonly #runs: RunViews
+  readonly runs: RunViews
   /** The open turns, usually one. */
-  readonly #turns: Turn[] = []
+  readonly turns: Turn[] = []
   /** Open turns that wait for a person: they take no place. */
   readonly #shelved = new Set<Turn>()
   readonly sends: SendQueue
   readonly waits: Waits
-  readonly #nesting: Nesting
+  readonly nesting: Nesting
   readonly #held: HeldTurns
-  readonly #probes: Probes
+  readonly probes: Probes
   readonly #replies: Replies
-  readonly #aborts: EarlyAborts
+  readonly aborts: EarlyAborts
   readonly #commit: Commit
   readonly #external: ExternalMemory | undefined
   readonly #taken: Taken = { ...NOTHING_TAKEN }
@@ -227,7 +216,7 @@ export class AgentLoop implements AgentThread {
     if (!this.#pumping) this.#stirred = false
     this.pump()
   }
-  readonly #directory: Directory
+  readonly directory: Directory
 
   constructor(
     assignment: Assignment,
@@ -236,70 +225,48 @@ export class AgentLoop implements AgentThread {
     port: ThreadPort,
     scriptContext?: (turn: Turn) => AgentContext,
   ) {
+    this.assignment = assignment
+    this.handlers = handlers
     this.role = assignment.role
-    this.#option = assignment.option
     this.stateRules = new StateRules(assignment)
-    this.verbs = assignment.verbs
-    this.loops = assignment.loops
-    this.messagesPerTurn = assignment.messagesPerTurn
-    this.guardedBy = assignment.guardedBy
-    this.roleOutput = assignment.output
     this.strategy = strategyOf(assignment, handlers)
-    this.#handlers = handlers
     this.toolbox = toolbox
     this.#port = port
     this.#scriptContext = scriptContext
-    this.#me = assignment.index
-    this.#concurrency = assignment.concurrency
+    this.me = assignment.index
     this.names = new Names(assignment.names)
     this.waits = new Waits(assignment.correlation, assignment.instances)
-    this.#runs = new RunViews(handlers.initialRunState, assignment.role.name)
-    this.#directory = {
+    this.runs = new RunViews(handlers.initialRunState, assignment.role.name)
+    this.directory = {
       name: this.names.name.bind(this.names),
-      runId: this.#runs.idOf.bind(this.#runs),
+      runId: this.runs.idOf.bind(this.runs),
       bytesOf: (run, hash) => this.bytesOf(run, hash),
     }
     const window = new Window(assignment.window)
     this.link = new Link(window, new TeamMemory(assignment.team), port, assignment.index)
     this.parking = new Parking(window.words, assignment.concurrency, this.link)
-    this.#nesting = new Nesting(this.#turns, window.words)
+    this.nesting = new Nesting(this.turns, window.words)
     this.goingOn = new GoingOn({
       unpark: (turn) => this.parking.unpark(turn),
-      isAlone: (start) => !this.#nesting.isOpen || this.#nesting.isAlone({ start }),
+      isAlone: (start) => !this.nesting.isOpen || this.nesting.isAlone({ start }),
       ask: (turn) => {
         this.writeControl(WANTS_PERMIT, turn, 0, 0)
         this.link.flush()
       },
     })
     this.writtenSteps = assignment.isDurable ? new WrittenSteps(() => this.link.flush()) : undefined
-    this.#probes = new Probes(port.work)
-    port.work?.follow(this.#turns, () => {
-      if (this.#probes.waiting || this.#held.any) this.#later()
+    this.probes = new Probes(port.work)
+    port.work?.follow(this.turns, () => {
+      if (this.probes.waiting || this.#held.any) this.#later()
     })
     this.#held = new HeldTurns({
-      isQuiet: (turn) => turn.hasStrayed || this.#probes.isQuiet(turn),
+      isQuiet: (turn) => turn.hasStrayed || this.probes.isQuiet(turn),
       later: () => this.#later(),
       timer: (ms, task) => port.scheduler.timer(ms, task),
       changed: (turn) => this.#changed(turn),
     })
-    this.#aborts = new EarlyAborts(window)
-    this.#replies = new Replies({
-      me: this.#me,
-      link: this.link,
-      parking: this.parking,
-      waits: this.waits,
-      runs: this.#runs,
-      names: this.names,
-      turns: this.#turns,
-      nesting: this.#nesting,
-      aborts: this.#aborts,
-      probes: this.#probes,
-      endUnbegun: (request, reason) => this.#beginNested(request, reason),
-      stepWritten: (place) => this.writtenSteps?.written(place),
-      shelve: (turn, isShelved) => this.#shelve(turn, isShelved),
-      goOn: (turn) => this.#goOnWith(turn),
-      directory: this.#directory,
-    })
+    this.aborts = new EarlyAborts(window)
+    this.#replies = new Replies(this)
     const { maxExternalMb } = assignment
     if (maxExternalMb !== null && port.memories)
       this.#external = new ExternalMemory(window.words, maxExternalMb, port.memories, () => port.scheduler.monotonic())
@@ -308,7 +275,7 @@ export class AgentLoop implements AgentThread {
     const keys = GrantedKeys.of(assignment.env, assignment.keys)
     this.outbox = new Outbox(this.link, assignment.index, assignment.maxMessageBytes, this.now, random, keys)
     this.sends = new SendQueue(this.outbox, this.waits)
-    this.#commit = new Commit(this, handlers.output, scriptContext !== undefined)
+    this.#commit = new Commit(this, scriptContext !== undefined)
     port.onRing(() => {
       this.link.woken()
       if (!this.#pumping) this.#stirred = false
@@ -320,7 +287,7 @@ export class AgentLoop implements AgentThread {
 
   /** Runs before the first message. Returns the state as JSON if the host does not have it yet. */
   async start(state: string | undefined): Promise<string | undefined> {
-    const started = await startAgent(this, this.#handlers, this.#option, state)
+    const started = await startAgent(this, state)
     this.#port.work?.rest()
     return started
   }
@@ -333,14 +300,14 @@ export class AgentLoop implements AgentThread {
     this.#stopping = true
     this.#takesNone = true
     const reason = new AgentTerminatedError(`Agent "${this.role.name}" is being stopped.`, { agent: this.role.name })
-    for (const turn of [...this.#turns]) if (!this.#shelved.has(turn)) turn.abort(reason)
-    while (this.#turns.length > this.#shelved.size) await new Promise<void>((resolve) => this.#onTurnEnd.push(resolve))
-    await this.#handlers.stop?.()
+    for (const turn of [...this.turns]) if (!this.#shelved.has(turn)) turn.abort(reason)
+    while (this.turns.length > this.#shelved.size) await new Promise<void>((resolve) => this.#onTurnEnd.push(resolve))
+    await this.handlers.stop?.()
   }
 
   /** True if no turn is open, no message of an earlier turn waits for room, and no callback waits for entries. */
   get isIdle(): boolean {
-    return this.#turns.length === 0 && this.sends.isEmpty && this.link.isClear && !this.#runs.listens
+    return this.turns.length === 0 && this.sends.isEmpty && this.link.isClear && !this.runs.listens
   }
   readonly #onTurnEnd: (() => void)[] = []
 
@@ -358,7 +325,7 @@ export class AgentLoop implements AgentThread {
         this.#stirred = true
         if (work) work.behind = undefined
       }
-      if (this.#turns.length === 0 && work?.hasConnections) work.rest()
+      if (this.turns.length === 0 && work?.hasConnections) work.rest()
       let until = 0 // read behind the first turn: most often it is the only one
       for (let turns = 0; !this.#isFull(); turns++) {
         if (turns === 1) until = scheduler.monotonic() + SLICE_MS
@@ -378,10 +345,10 @@ export class AgentLoop implements AgentThread {
   /** True if no message may begin. Nested turns share the slot of their outer turn, so only runs are counted then. */
   #isFull(): boolean {
     if (this.#takesNone) return true
-    if (this.#turns.length === 0) return false
+    if (this.turns.length === 0) return false
     const shelved = this.#shelved.size
-    if (this.#turns.length - shelved < this.#concurrency) return false
-    return !this.#nesting.isOpen || this.#nesting.runs - shelved >= this.#concurrency
+    if (this.turns.length - shelved < this.assignment.concurrency) return false
+    return !this.nesting.isOpen || this.nesting.runs - shelved >= this.assignment.concurrency
   }
 
   #later(): void {
@@ -391,14 +358,14 @@ export class AgentLoop implements AgentThread {
   }
 
   #sleep(): void {
-    if (this.#nesting.isOpen && this.#goOn()) return this.#later()
+    if (this.nesting.isOpen && this.#deliver()) return this.#later()
     const { parking } = this
-    if (parking.isAsked && (parking.marked > 0 || this.#probes.waiting || this.link.arePermitsWanted()))
-      for (const turn of this.#turns) this.#judge(turn)
-    if (this.#probes.waiting) {
+    if (parking.isAsked && (parking.marked > 0 || this.probes.waiting || this.link.arePermitsWanted()))
+      for (const turn of this.turns) this.#judge(turn)
+    if (this.probes.waiting) {
       if (this.#stirred)
         this.#later() // the turn that got an answer continues before it is judged
-      else this.#probes.answer(this, this.#turns, (turn) => this.#replies.replays.has(turn))
+      else this.probes.answer(this, this.turns, (turn) => this.#replies.replays.has(turn))
     }
     if (this.#held.any) {
       if (this.#stirred) this.#later()
@@ -411,22 +378,22 @@ export class AgentLoop implements AgentThread {
    * Delivers what waits for turns to park, if they have parked. Returns true if something was delivered, or may be
    * delivered once the answered turn has continued.
    */
-  #goOn(): boolean {
-    if (this.#stirred || this.#stopping) return this.#stirred && this.#nesting.waits
+  #deliver(): boolean {
+    if (this.#stirred || this.#stopping) return this.#stirred && this.nesting.waits
     if (this.#port.work) this.#port.work.behind = undefined
-    return this.#nesting.goOn(this.#nestingActions)
+    return this.nesting.goOn(this.#nestingActions)
   }
   readonly #nestingActions = {
     letIn: (memory: Memory) => this.#replies.letIn(memory),
-    begin: (memory: Memory) => this.#beginNested(memory, undefined),
+    begin: (memory: Memory) => this.beginNested(memory, undefined),
   }
 
   /** Decides whether the turn is parked; called when the loop is idle. */
   #judge(turn: Turn): void {
     const { start } = turn
     // A step may wait for another step that began earlier. Then the turn has no other open work in this thread.
-    const parked = turn.parked || (turn.waits && this.#probes.isQuiet(turn))
-    if (!parked || (this.#nesting.isOpen && !this.#nesting.isAlone(turn))) this.parking.unpark(start)
+    const parked = turn.parked || (turn.waits && this.probes.isQuiet(turn))
+    if (!parked || (this.nesting.isOpen && !this.nesting.isAlone(turn))) this.parking.unpark(start)
     else if (!this.#stirred) this.parking.park(start)
     else if (this.link.arePermitsWanted()) this.#later() // let the started or answered turn continue before judging it
   }
@@ -454,24 +421,24 @@ export class AgentLoop implements AgentThread {
     const attempt = ((i32[i + KIND]! >>> 16) & 0xff) + 1
     const turnId = i32[i + TURN]!
     // Replies carry the run's data, new agents and the log of earlier attempts. They are published before the message.
-    if (attempt > 1 || !this.#runs.get(run) || !this.names.isKnown(i32[i + WHO]! & 0xffff))
+    if (attempt > 1 || !this.runs.get(run) || !this.names.isKnown(i32[i + WHO]! & 0xffff))
       this.#replies.drainFor(turnId)
     this.#stirred = true
     if (this.#port.work) this.#port.work.behind = undefined
     const turn = this.#open(memory, at, NO_SLOT, false)
     this.link.done('plain', this.#taken) // the turn counts as begun from here on
-    this.#perform(turn, this.#aborts.size > 0 ? this.#aborts.take(turnId) : undefined)
+    this.#perform(turn, this.aborts.size > 0 ? this.aborts.take(turnId) : undefined)
   }
 
   /**
    * Begins a request inside an open turn, in that turn's slot. With a reason in `aborted` the turn ends at once
    * instead.
    */
-  #beginNested(request: Memory, aborted: DramatisError | undefined): void {
-    const [outer] = this.#nesting.of(runOf(request, 0))
+  beginNested(request: Memory, aborted: DramatisError | undefined): void {
+    const [outer] = this.nesting.of(runOf(request, 0))
     const turn = this.#open(request, 0, outer ? this.parking.slotOf(outer.start) : NO_SLOT, true)
     if (!aborted) {
-      this.#nesting.began(turn)
+      this.nesting.began(turn)
       this.writeControl(NESTED, turn.start, 0, 0)
     }
     this.#perform(turn, aborted)
@@ -484,7 +451,7 @@ export class AgentLoop implements AgentThread {
     const isRequest = (word & 0xff) === REQUEST
     const run = i32[i + RUN_INDEX]!
     const number = i32[i + TURN]!
-    const view = this.#runs.get(run)
+    const view = this.runs.get(run)
     if (!view) throw new Error(`Run ${run} was never announced to this thread.`)
     const id = readId(memory, at)
     const turn = new Turn(this, {
@@ -492,7 +459,7 @@ export class AgentLoop implements AgentThread {
       run,
       view,
       id,
-      message: new ReceivedMessage(memory, at, id, this.#directory),
+      message: new ReceivedMessage(memory, at, id, this.directory),
       attempt: ((word >>> 16) & 0xff) + 1,
       caller: i32[i + WHO]! & 0xffff,
       correlation: isRequest ? i32[i + CORRELATION]! : 0,
@@ -504,7 +471,7 @@ export class AgentLoop implements AgentThread {
       slot,
       nested,
     })
-    this.#turns.push(turn)
+    this.turns.push(turn)
     return turn
   }
 
@@ -514,7 +481,7 @@ export class AgentLoop implements AgentThread {
       return this.#end(turn, undefined, aborted)
     }
     const { type, nested, view } = turn.start
-    const { receive, observe, input } = this.#handlers
+    const { receive, observe, input } = this.handlers
     const message = turn.start.message!
     const typed = message as AgentMessage as TypedMessage
     const context = (nested ? undefined : this.#scriptContext?.(turn)) ?? new TurnContext(turn)
@@ -523,7 +490,7 @@ export class AgentLoop implements AgentThread {
       if (type === 'publish') view.listeners?.deliver(message.structuredData as BlackboardEntry)
       if (type === 'broadcast' || type === 'report' || type === 'publish') result = observe?.(typed, context)
       else if (input && (type === 'request' || type === 'delegate'))
-        result = checked(this.#handlers, turn, context, message)
+        result = checked(this.handlers, turn, context, message)
       else result = receive(typed, context)
       if (result instanceof Promise || isThenable(result)) {
         // A handler that refuses a handed-off task does so synchronously. If it returns a promise, it has accepted the
@@ -552,8 +519,8 @@ export class AgentLoop implements AgentThread {
     if (this.goingOn.any) this.goingOn.letGo(turn.start.turn)
     this.writtenSteps?.ended(turn.start.turn)
     // Most often it was the last turn, and nothing has to be judged or sampled: the thread goes to sleep at once.
-    const isBusy = this.#pumping || this.#turns.length > 0 || this.#takesNone || this.#nesting.isOpen
-    if (isBusy || this.#external || this.#probes.waiting || this.#held.any) return this.pump()
+    const isBusy = this.#pumping || this.turns.length > 0 || this.#takesNone || this.nesting.isOpen
+    if (isBusy || this.#external || this.probes.waiting || this.#held.any) return this.pump()
     if (this.#port.work?.hasConnections) this.#port.work.rest()
     this.link.flush()
     if (!this.link.sleep(false)) this.pump()
@@ -565,7 +532,7 @@ export class AgentLoop implements AgentThread {
       return turn.hold.untilEnd(how, () => this.#endLater(turn, value, thrown))
     }
     const { reason, start } = turn
-    if (thrown !== undefined || !this.#handlers.output || start.correlation === 0 || reason)
+    if (thrown !== undefined || !this.handlers.output || start.correlation === 0 || reason)
       return this.#finish(turn, value, thrown)
     handled(this.#commit.check(turn, value)).then(
       (checked) => this.#finishLater(turn, checked, undefined),
@@ -595,14 +562,14 @@ export class AgentLoop implements AgentThread {
 
   #finish(turn: Turn, value: unknown, thrown: unknown): void {
     const { slot } = turn.start
-    const hasPermit = slot < 0 || (this.#nesting.isOpen && this.#nesting.shares(turn)) || this.parking.close(turn.start)
+    const hasPermit = slot < 0 || (this.nesting.isOpen && this.nesting.shares(turn)) || this.parking.close(turn.start)
     this.#endedAt = this.#commit.write(turn, value, thrown)
-    if (this.#turns[this.#turns.length - 1] === turn) this.#turns.pop()
-    else this.#turns.splice(this.#turns.indexOf(turn), 1)
+    if (this.turns[this.turns.length - 1] === turn) this.turns.pop()
+    else this.turns.splice(this.turns.indexOf(turn), 1)
     if (this.#shelved.size > 0) this.#shelved.delete(turn)
-    if (this.#nesting.isOpen) this.#nesting.ended(turn)
+    if (this.nesting.isOpen) this.nesting.ended(turn)
     // With a higher concurrency the run has no other message in this thread.
-    if (!hasPermit && this.#concurrency === 1) this.#pause(turn.start.run)
+    if (!hasPermit && this.assignment.concurrency === 1) this.#pause(turn.start.run)
     if (this.#onTurnEnd.length > 0) for (const resolve of this.#onTurnEnd.splice(0)) resolve()
   }
 
@@ -613,12 +580,12 @@ export class AgentLoop implements AgentThread {
     this.goingOn.nextMessage(run)
   }
 
-  #goOnWith(turn: number): void {
+  goOn(turn: number): void {
     if (turn === 0) this.#takesNone = this.#stopping
     else this.goingOn.letGo(turn)
   }
 
-  #shelve(turn: Turn, isShelved: boolean): void {
+  shelve(turn: Turn, isShelved: boolean): void {
     if (isShelved) {
       this.#shelved.add(turn)
       this.parking.shelve(turn.start)
@@ -626,7 +593,7 @@ export class AgentLoop implements AgentThread {
   }
 
   runState(view: RunView): object {
-    return this.#runs.stateOf(view)
+    return this.runs.stateOf(view)
   }
 
   failure(thrown: unknown, at: string): DramatisError {
@@ -643,15 +610,12 @@ export class AgentLoop implements AgentThread {
 
   get observes(): boolean {
     // A protocol script has no observe handler of its own.
-    return this.#handlers.observe !== undefined && !this.#scriptContext
-  }
-  get buildContext(): AgentHandlers['buildContext'] {
-    return this.#handlers.buildContext
+    return this.handlers.observe !== undefined && !this.#scriptContext
   }
 
   /** Returns what reads the bytes of a stored part. The part came in that run, so the host has them for it. */
   bytesOf(run: number, hash: string): ReadBytes {
-    this.#runs.get(run)?.stored.add(hash)
+    this.runs.get(run)?.stored.add(hash)
     return () => this.#port.bytesOf?.(hash)
   }
 
@@ -661,7 +625,7 @@ export class AgentLoop implements AgentThread {
 
   mayPark(): void {
     if (this.#pumping) return // the end of the pump does it
-    if (this.#held.any || this.#nesting.isOpen || this.#probes.waiting) this.#later()
+    if (this.#held.any || this.nesting.isOpen || this.probes.waiting) this.#later()
     else if (this.parking.isAsked && this.link.arePermitsWanted()) this.#later()
   }
 
@@ -679,7 +643,7 @@ export class AgentLoop implements AgentThread {
 
   #control(kind: number, { run, turn }: Pick<TurnStart, 'run' | 'turn'>, correlation: number): Memory {
     const memory = allocate(HEADER)
-    writeControl(memory, 0, kind, this.#me, 0, run, turn, correlation, 0)
+    writeControl(memory, 0, kind, this.me, 0, run, turn, correlation, 0)
     return memory
   }
 

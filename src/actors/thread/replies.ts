@@ -42,45 +42,38 @@ import {
 import { LANES, MISMATCH_MODES } from '../../mailbox/mailbox.ts'
 import type { DramatisError } from '../../shared/errors.ts'
 import type { TeamNotice } from '../definition/assignment.ts'
-import { type Link, NOTHING_TAKEN, type Taken } from '../turn/link.ts'
-import type { Wait, Waits } from '../turn/open-turn.ts'
-import type { Parking } from '../turn/parking.ts'
+import { NOTHING_TAKEN, type Taken } from '../turn/link.ts'
+import type { AgentThread, Wait } from '../turn/open-turn.ts'
 import { Replay } from '../turn/replay.ts'
-import type { Names, RunViews } from '../turn/run-views.ts'
+import type { RunViews } from '../turn/run-views.ts'
 import type { Turn } from '../turn/turn.ts'
 import type { Nesting, Probes } from './nesting.ts'
 
-/** The parts of the loop that replies change. */
-interface Addressees {
+/** The loop, as far as replies change it. */
+interface Addressee extends Pick<AgentThread, 'link' | 'names' | 'parking' | 'waits' | 'writtenSteps'> {
   readonly me: number
-  readonly link: Link
-  readonly parking: Parking
-  readonly waits: Waits
   readonly runs: RunViews
-  readonly names: Names
   /** The open turns. */
   readonly turns: readonly Turn[]
   readonly nesting: Nesting
   readonly aborts: EarlyAborts
   readonly probes: Probes
   readonly directory: Directory
-  /** Ends a nested request that has not begun. */
-  endUnbegun(request: Memory, reason: DramatisError): void
+  /** Begins a nested request, or ends it for that reason. */
+  beginNested(request: Memory, aborted: DramatisError | undefined): void
   /** Shelves an open turn, or brings it back. */
   shelve(turn: Turn, isShelved: boolean): void
   /** Notes that a turn has its permit again. Turn 0 means that the thread may take its next message. */
   goOn(turn: number): void
-  /** Notes that the durable log has the beginning of a step. */
-  stepWritten(place: { readonly turn: number; readonly step: number }): void
 }
 
 export class Replies {
-  readonly #to: Addressees
+  readonly #to: Addressee
   /** Logs of the earlier attempts of turns that have not begun. */
   readonly replays = new Map<number, Replay>()
   readonly #taken: Taken = { ...NOTHING_TAKEN }
 
-  constructor(to: Addressees) {
+  constructor(to: Addressee) {
     this.#to = to
   }
 
@@ -167,7 +160,7 @@ export class Replies {
         this.#to.goOn(turnOf(memory, at))
         break
       case WRITTEN:
-        this.#to.stepWritten({ turn: turnOf(memory, at), step: stepOf(memory, at) })
+        this.#to.writtenSteps?.written({ turn: turnOf(memory, at), step: stepOf(memory, at) })
         break
       case REPLAY:
         this.#keepReplay(memory, at)
@@ -234,7 +227,7 @@ export class Replies {
     const reason = errorOf(memory, at)
     if (turn) return turn.abort(reason)
     const request = this.#to.nesting.takeBack(turnOf(memory, at))
-    if (request) this.#to.endUnbegun(request, reason)
+    if (request) this.#to.beginNested(request, reason)
     else this.#to.aborts.keep(turnOf(memory, at), reason, memory, at)
   }
 

@@ -73,7 +73,7 @@ export function beginMessage(
   if (options !== NO_OPTIONS) checkRequestOptions(options)
   if (kind === SEND) checkSendOptions(options)
   from.messagesSent += 1
-  if (from.messagesSent > thread.messagesPerTurn) throw tooMany(thread)
+  if (from.messagesSent > thread.assignment.messagesPerTurn) throw tooMany(thread)
   const { outbox } = thread
   const { run, turn } = from.start
   const { structuredData } = options
@@ -95,7 +95,7 @@ export function beginMessage(
   return fields
 }
 
-function tooMany({ role: { name: agent }, messagesPerTurn: limit }: AgentThread): MessageRejectedError {
+function tooMany({ role: { name: agent }, assignment: { messagesPerTurn: limit } }: AgentThread): MessageRejectedError {
   const path = 'limits.messagesPerTurn'
   const text = `Agent "${agent}" has sent ${limit} messages in this turn, as many as it may (${path}), so this one is refused. Answer, or raise the limit.`
   return new MessageRejectedError(text, { path, agent, limit })

@@ -64,7 +64,9 @@ export function requestAllWithin(
 
 /** Returns the turn as the model verbs use it. `context` supplies the verbs that the model has as tools. */
 export function thinkingTurn(turn: Turn, context: AgentContext): ThinkingTurn {
-  const { role, verbs, loops, strategy, buildContext, outbox } = turn.thread
+  const { role, assignment, handlers, strategy, outbox } = turn.thread
+  const { verbs, loops } = assignment
+  const { buildContext } = handlers
   const { view, id } = turn.start
   return {
     role,

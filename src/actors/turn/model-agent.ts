@@ -180,7 +180,7 @@ function outputOfRun(turn: Turn): ModelSchema | undefined {
 
 /** Returns the output schema of the role, which holds where nobody has asked for another. */
 function outputOfRole(turn: Turn): ModelSchema | undefined {
-  const { roleOutput } = turn.thread
+  const roleOutput = turn.thread.assignment.output
   if (!roleOutput) return undefined
   return outputSchema(roleOutput, (value) => turn.call(CHECK_OUTPUT, { value, of: 'role' }) as Promise<string | null>)
 }
@@ -238,7 +238,7 @@ function verbsFor({ sender, type, metadata }: AgentMessage, { role, thread }: Tu
   const given = sender === ORCHESTRATOR && Array.isArray(metadata.verbs) ? metadata.verbs.map(String) : []
   if (type === 'delegate') given.push('refuse')
   const allowed = given.filter((name) => verbTool(name) && (role.trust !== 'untrusted' || IN_ANSWER.has(name)))
-  const { verbs } = thread
+  const { verbs } = thread.assignment
   return allowed.length === 0 ? verbs : [...new Set([...verbs, ...allowed])]
 }
 

@@ -4,7 +4,7 @@ import type { Memory } from '../../mailbox/frame.ts'
 import type { ReadBytes } from '../../mailbox/stored-parts.ts'
 import type { Scheduler } from '../../shared/clock.ts'
 import type { DramatisError } from '../../shared/errors.ts'
-import type { RoundBounds } from '../definition/assignment.ts'
+import type { Assignment } from '../definition/assignment.ts'
 import type { AgentHandlers } from '../definition/definition.ts'
 import type { ContextStrategy, GuardArguments, GuardedBy, RoleInfo } from '../definition/role.ts'
 import type { Logger } from '../definition/tool.ts'
@@ -18,6 +18,8 @@ import type { Hold, OpenSteps, WrittenSteps } from './steps.ts'
 import type { Toolbox } from './toolbox.ts'
 
 export interface AgentThread {
+  readonly assignment: Assignment
+  readonly handlers: AgentHandlers
   readonly role: RoleInfo
   /** Set by the start, as the next one, which the end of a turn changes. */
   data: unknown
@@ -26,19 +28,8 @@ export interface AgentThread {
   readonly toolbox: Toolbox
   /** True if the agent has an `observe` handler. */
   readonly observes: boolean
-  /** Verbs that a model is offered as tools. */
-  readonly verbs: readonly string[]
-  /** Limits beyond which the rounds of a model count as a loop; false: no check. */
-  readonly loops: RoundBounds | false
-  /** Number of messages that a turn may send. */
-  readonly messagesPerTurn: number
-  /** Checks that the host has for the agent; undefined without any. */
-  readonly guardedBy: GuardedBy | undefined
-  /** JSON schema of the answers of the agent's model. */
-  readonly roleOutput: object | undefined
   /** Context strategy of the model: from the role, or from the definition if it sets one. */
   readonly strategy: ContextStrategy | undefined
-  readonly buildContext: AgentHandlers['buildContext']
   readonly names: Names
   readonly link: Link
   readonly outbox: Outbox

@@ -226,7 +226,7 @@ export class Turn implements OpenTurn {
   // ---- tools
 
   get guardedBy(): GuardedBy | undefined {
-    return this.thread.guardedBy
+    return this.thread.assignment.guardedBy
   }
   /** Has a value checked. Returns it, changed or not. Rejects with `GuardrailError` for a refusal. */
   guard(args: GuardArguments, signal?: AbortSignal): Promise<unknown> {
