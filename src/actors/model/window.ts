@@ -114,13 +114,13 @@ const THRESHOLD = 0.8
 const KEEP_RECENT = 20
 const HISTORY_KEEP = 12
 
-/** Returns the share of the window above which a conversation is cut. */
 /** Returns the strategy with all numbers that it goes by. */
 export function withDefaults(strategy: ContextStrategy): ContextStrategy {
   if (strategy.strategy === 'append_until_full') return { threshold: THRESHOLD, keepRecent: KEEP_RECENT, ...strategy }
   return strategy.strategy === 'hierarchical' ? { historyKeep: HISTORY_KEEP, ...strategy } : strategy
 }
 
+/** Returns the share of the window above which a conversation is cut. */
 export const thresholdOf = (strategy: ContextStrategy): number =>
   strategy.strategy === 'append_until_full' ? (strategy.threshold ?? THRESHOLD) : 1
 

@@ -1,4 +1,4 @@
-/** Notifies the host of what a turn holds back because of a limit that the turn's own thread keeps. */
+/** Requests of one turn that are waited for together, and what the turn holds back because of a limit of its thread. */
 import { GROUP, LIMIT_WAIT, MOST_GROUPS } from '../../mailbox/frame.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 import { AgentFailedError, DramatisError, MessageRejectedError } from '../../shared/errors.ts'

@@ -210,12 +210,7 @@ export class Link {
   }
 
   #bell(bytes: number, urgency: Urgency): void {
-    if (urgency === 'now' || (urgency === 'soon' && !this.#rung)) {
-      this.#rung = true
-      this.#unrung = 0
-      this.#unrungBytes = 0
-      return this.wakeHost()
-    }
+    if (urgency === 'now' || (urgency === 'soon' && !this.#rung)) return this.#announce()
     this.#unrung += 1
     this.#unrungBytes += bytes
     if (this.#unrung >= FRAMES_A_RING || this.#unrungBytes >= this.#window.outbox.capacity >> 1) this.#announce()
