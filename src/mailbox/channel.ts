@@ -20,8 +20,8 @@ export const ringBytes = (capacity: number): number => CONTROL + capacity
 export class Ring {
   readonly capacity: number
   /**
-   * Largest size of a frame that is written whole. Larger frames cross in parts, so that they need no memory of their own
-   * and keep their place in the order.
+   * Largest size of a frame that is written whole. Larger frames cross in parts, so that they need no memory of their
+   * own and keep their place in the order.
    */
   readonly inlineLimit: number
   /** Memory of the frames; offsets from `reserve` and `peek` refer to it. */

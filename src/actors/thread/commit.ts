@@ -184,8 +184,8 @@ const replyTooLarge = (agent: string, bytes: number, limit: number) =>
 function replyOf(value: unknown, start: TurnStart, agent: string): { content: string; structuredData: unknown } {
   if (value === undefined || value === null) return { content: '', structuredData: undefined }
   if (typeof value === 'string') return { content: value, structuredData: undefined }
-  // A message counts too, so that a handler can pass an answer on. An object with neither field is no reply, because its
-  // content would be lost silently.
+  // A message counts too, so that a handler can pass an answer on. An object with neither field is no reply, because
+  // its content would be lost silently.
   const isReply =
     typeof value === 'object' && !Array.isArray(value) && ('content' in value || 'structuredData' in value)
   if (isReply || isEmptyObject(value)) {

@@ -61,8 +61,8 @@ import { HeldTurns, Nesting, Probes } from './nesting.ts'
 import { EarlyAborts, Replies } from './replies.ts'
 
 /**
- * Calls the handler with the data that the agent's input schema returns. Invalid data is the sender's fault: the turn is
- * aborted with a MessageRejectedError and the handler does not run.
+ * Calls the handler with the data that the agent's input schema returns. Invalid data is the sender's fault: the turn
+ * is aborted with a MessageRejectedError and the handler does not run.
  */
 async function checked(
   { input, receive }: AgentHandlers,

@@ -194,8 +194,8 @@ export class RequestGroups {
   }
 
   /**
-   * Begins a group that waits for so many responses; 0 means all. If no group number is free, returns 0, and each of its
-   * requests counts as a wait of its own.
+   * Begins a group that waits for so many responses; 0 means all. If no group number is free, returns 0, and each of
+   * its requests counts as a wait of its own.
    */
   #begin(need: number): number {
     for (let group = 1; group <= MOST_GROUPS; group++) {

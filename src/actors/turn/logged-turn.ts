@@ -57,7 +57,7 @@ export interface LoggedStep {
 /** Calls that only notify the host; in older logs a limit that is reached is one. */
 const NOTICES: ReadonlySet<string> = new Set([ACKNOWLEDGE, 'limit.reached'])
 
-export const mayWait = (kind: number): boolean => kind === SEND || kind === REQUEST || kind === CALL
+const mayWait = (kind: number): boolean => kind === SEND || kind === REQUEST || kind === CALL
 
 /** Checks whether a frame of that kind affects others, or is logged so that its action does not run twice. */
 export const hasEffect = (kind: number): boolean => mayWait(kind) || kind === STEP_DONE
@@ -87,7 +87,7 @@ export const isStep = (kind: number): boolean =>
   kind === SLEPT
 
 /** The same for all attempts of one step, also for all steps of one name. */
-export function stepKey({ memory, at }: LoggedStep): string {
+function stepKey({ memory, at }: LoggedStep): string {
   const { content, threadId } = readBody(memory, at)
   return `${threadId ?? ''} ${content}`
 }

@@ -1,4 +1,4 @@
-/** What the parts of a turn know of each other: the thread that runs the turn, the turn itself, and its open waits. */
+/** The thread of a turn, the turn itself and its open waits, as the parts of the turn know each other. */
 import { type Mark, UNANSWERED } from '../../mailbox/codec.ts'
 import type { Memory } from '../../mailbox/frame.ts'
 import type { ReadBytes } from '../../mailbox/stored-parts.ts'

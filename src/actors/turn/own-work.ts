@@ -58,8 +58,8 @@ export class OwnWork {
   #onEnd: (() => void) | undefined
   #current: Origin = { turns: NO_TURNS, open: 0 }
   /**
-   * Origin of the callback that ran last; the promises it settled continue after it. undefined: all open turns. So it is
-   * set when a message or an answer arrives, which may follow the callback of an earlier turn, for whose end it waited.
+   * Origin of the callback that ran last; the promises it settled continue after it. undefined: all open turns. That is
+   * set when a message or an answer arrives: it may follow the callback of an earlier turn, for whose end it waited.
    */
   behind: Origin | undefined
   /** True while the runtime opens a resource for itself. */

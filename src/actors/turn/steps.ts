@@ -1,4 +1,4 @@
-/** What the steps of a turn wait for, and what of a turn is held back. */
+/** Steps of a turn: those that wait for the log, those that are held back, and those that are open. */
 
 import type { OnMismatch } from '../../mailbox/mailbox.ts'
 import type { DramatisError } from '../../shared/errors.ts'

@@ -51,7 +51,7 @@ export class Turn implements OpenTurn {
   /** Open steps, once one has begun. To be read only, as the next two. */
   steps: OpenSteps | undefined
   emitter: Emitter | undefined
-  /** What the turn may have changed. */
+  /** Changes of its states; undefined until it makes one. */
   drafts: Drafts | undefined
   #stepRunner: StepRunner | undefined
   #calls: TurnCalls | undefined
