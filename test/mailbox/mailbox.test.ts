@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import fc from 'fast-check'
 import t from 'tap'
-import { type Queued, SendQueue } from '../../src/actors/turn/link.ts'
+import { type Outbox, type Queued, SendQueue } from '../../src/actors/turn/link.ts'
 import { allocate, copyBytes, type Memory, memoryOn } from '../../src/mailbox/frame.ts'
 import { type Envelope, Mailbox } from '../../src/mailbox/mailbox.ts'
 import { HOST_ASLEEP, HOST_CALLED, MAX_AGENTS, PERMITS_WANTED, TeamMemory } from '../../src/mailbox/team-memory.ts'
@@ -443,11 +443,11 @@ t.test('a mailbox says when messages of several owners may wait', async (t) => {
 
 const AGENT = 3
 /** Only messages of a thread need it. */
-const UNUSED = {} as ConstructorParameters<typeof SendQueue>[0]
+const UNUSED = {} as Outbox
 
 /** A line in front of a mailbox with `room`, whose host answers when it is told to. */
 function stage(room: number) {
-  const sends = new SendQueue(UNUSED)
+  const sends = new SendQueue(UNUSED, new Map())
   const written: string[] = []
   const settle = new Map<string, () => void>()
   const free = { room }

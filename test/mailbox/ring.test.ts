@@ -5,14 +5,14 @@ import { Worker } from 'node:worker_threads'
 import { createTeam } from 'dramatis'
 import fc from 'fast-check'
 import t from 'tap'
-import { Link, Outbox, SendQueue, Waits } from '../../src/actors/turn/link.ts'
+import { Link, Outbox, SendQueue } from '../../src/actors/turn/link.ts'
+import { Settlements, Waits } from '../../src/actors/turn/open-turn.ts'
 import {
   ASLEEP,
   BEAT,
   CLAIM,
   FrameJoiner,
   FrameWriter,
-  inlineLimit,
   OUT_BLOCKED,
   PARKED,
   type Ring,
@@ -548,7 +548,7 @@ function channel() {
 
 t.test('a frame up to a quarter of the ring crosses as one, a larger one in parts', async (t) => {
   const { write, writer, reader } = channel()
-  t.equal(inlineLimit(writer), LIMIT)
+  t.equal(writer.inlineLimit, LIMIT)
   t.ok(write(1, LIMIT))
   t.equal(kindOf(reader.ring.memory, reader.ring.peek()), SEND)
   reader.read()
@@ -793,7 +793,7 @@ function stage(room: number) {
   const link = new Link(window, team, { ring() {}, onRing() {}, scheduler: virtualClock() }, ME)
   const outbox = new Outbox(link, ME, 2 ** 20, () => 0, Math.random)
   const waits = new Waits(0, 1)
-  const sends = new SendQueue({ link, outbox, waits })
+  const sends = new SendQueue(outbox, waits)
   const fill = (kind: number, content = LARGE) => {
     const fields = outbox.begin(kind, 1, 1, 1, content, undefined)
     fields.recipient = OTHER
@@ -806,14 +806,13 @@ function stage(room: number) {
     const size = fill(SEND)
     const correlation = waits.next()
     outbox.fields.correlation = correlation
-    const order = { isFree: true, answered() {}, settle: (settle: () => void) => settle(), pause() {} }
+    const order = new Settlements({ script: undefined, held() {}, settled() {} })
     const state = { order, isAnswered: false, pieces: 0, stream: undefined }
-    const wait = { kind: 'send' as const, correlation, ...state, resolve() {}, reject() {} }
     const verdict = new Promise<void>((resolve) => {
-      waits.add(correlation, { ...wait, resolve: () => resolve() })
+      waits.set(correlation, { kind: 'send', correlation, ...state, settle: () => resolve() })
     })
     void verdict.then(() => settled.push(correlation))
-    sends.add('send', size, verdict, () => waits.get(correlation)?.resolve(undefined))
+    sends.add('send', size, verdict, () => waits.get(correlation)?.settle(undefined))
   }
   /** What the host finds in the outbox; it wakes the thread when half is free. */
   const read = () => {

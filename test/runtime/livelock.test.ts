@@ -1,7 +1,7 @@
 /** The signs of a livelock and groups of waits as functions: what counts, what does not, and from when on it counts anew. */
 import t from 'tap'
 import type { MessageType } from '../../src/index.ts'
-import { END, idOf, REQUEST, recipientOf, SEND, writeId } from '../../src/mailbox/frame.ts'
+import { END, ID, idOf, REQUEST, recipientOf, SEND } from '../../src/mailbox/frame.ts'
 import { WaitingGroups } from '../../src/runtime/host/agent.ts'
 import { LivelockWatch, News } from '../../src/runtime/observers/progress.ts'
 import {
@@ -199,7 +199,7 @@ function watching() {
     messages += 1
     const content = text ?? `${messages}`
     const { memory } = frameOf({ kind, type, sender: from, recipient: to, turn, correlation: messages, content })
-    writeId(memory, 0, [messages, 0, 0, 0])
+    memory.i32.set([messages, 0, 0, 0], ID)
     ids.set(`${to} ${messages}`, idOf(memory, 0))
     watch.frame(memory, 0, messages)
     return messages
