@@ -318,7 +318,6 @@ const restarts = rule(
   (value) => value === Number.POSITIVE_INFINITY || (Number.isSafeInteger(value) && Number(value) >= 0),
 )
 
-/** Fields of `supervision` that a role and the team share. */
 export const restartFields = {
   maxRestarts: option(restarts, 3),
   withinMs: option(wait(), 60_000),
@@ -330,7 +329,6 @@ export const restartFields = {
   slowMs,
 }
 
-/** Fields of `supervision` that only the team has. */
 export const groupFields = {
   strategy: option<Strategy>(oneOf('one_for_one', 'one_for_all', 'rest_for_one'), 'one_for_one'),
   coolDownMs: option(pause, 60_000),

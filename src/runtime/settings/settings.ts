@@ -103,27 +103,20 @@ export interface TeamSettings
   /** Scope of the blackboards: one for each run, for the team, or for each run whose agents use it, or none. */
   blackboard: BlackboardScope
   syncPoints: SyncPointSettings[]
-  /** Folder from which packages that hold code are resolved. */
   resolveFrom: string
   tools: ToolSettings
   models: Models
   limits: LimitNotices
-  /** True if all tools run, even if the rehearsal model calls them. */
   realTools: boolean
   budget: BudgetConfig
-  /** File of the state 'persistent', for a team without a durable log. */
   persistentFile?: string
   durableLog: DurableLog | undefined
-  /** Store of the conversations of threads; undefined: they are in memory. */
   conversations: ConversationStore | undefined
-  /** Checks of the query and the answer of each run, and of the calls of tools of the script. */
   guards: AgentGuards
-  /** Schema of the answer of each run of the team that has none of its own. */
   output?: ModelSchema
   logger: Logger
   /** Redactor that knows the keys in the environment. Code that obtains another key adds it. */
   redactor: Redactor
-  /** Finds the secrets in the environment and gives them to the redactor. */
   secrets: SecretVariables
   clock: Scheduler
   /**

@@ -68,7 +68,6 @@ const budget: Check = limiting(
   }),
 )
 
-/** Returns a check that accepts what `check` accepts, with at least one of these fields. */
 function limiting(fields: readonly string[], check: Check): Check {
   return (value, path) => {
     check(value, path)

@@ -116,7 +116,6 @@ export interface OldTurns {
   readonly turns: readonly OldTurn[]
   readonly outside: readonly OutsideMessage[]
   readonly startedAt: number
-  /** Time from the start to the last entry, in ms. */
   readonly lengthMs: number
   readonly aborted: { readonly atMs: number; readonly reason: string } | undefined
   /** True if the run was cut off from outside, or goes on: turns that were open then might have done more. */
@@ -334,7 +333,6 @@ class TurnReader {
   }
 }
 
-/** Name of a question that is the approval of a call of a tool. */
 export const APPROVAL = 'approval'
 
 /** Something that a turn asks for. */
@@ -366,6 +364,5 @@ export function askedBy(verb: string, args: Readonly<Record<string, unknown>>): 
   }
 }
 
-/** Returns one text for all calls that count as the same. */
 export const effectKey = (kind: AskedKind, name: string, input: unknown): string =>
   kind === 'step' ? `step ${name}` : `${kind} ${name} ${keyOf(input)}`

@@ -34,7 +34,6 @@ interface Needs {
   /** Answers what the old run did not ask for; undefined: nobody does. */
   answer?(asked: UnknownAsked): unknown
   messageOf(agent: string, id: string): TypedMessage | undefined
-  /** Answers a question of the run. Rejects if the answer is none of its choices. */
   answerPerson(questionId: string, answer: string): Promise<void>
 }
 

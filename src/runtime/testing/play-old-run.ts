@@ -146,7 +146,6 @@ function queryOf({ directory, launched, log }: RecordedRun): Content {
   return first?.parts ? withBytes(first.parts) : launched.query
 }
 
-/** Returns parts with their bytes, of which those of stored ones are read. */
 const withBytes = (parts: readonly MessagePart[]): MessagePart[] => parts.map((part) => ({ ...part }))
 
 const BROKEN = 'something was thrown outside of any turn, and nobody caught it: '
@@ -178,7 +177,6 @@ function endOf(
 const responsesIn = (history: readonly TypedMessage[]): TypedMessage[] =>
   history.filter(({ type }) => type === 'response')
 
-/** Returns what has to be sent again of a message from outside. */
 function inputOf(message: TypedMessage) {
   const { type, recipient, content, structuredData, parts, priority, requiresResponse, metadata, threadId } = message
   return {

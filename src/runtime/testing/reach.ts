@@ -147,7 +147,6 @@ function standIn(value: unknown, what: string, refuse: Refuse): unknown {
   return outside
 }
 
-/** Checks for a class instance, for example an agent of connections. */
 function isInstance(value: unknown): boolean {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
   const prototype: unknown = Object.getPrototypeOf(value)

@@ -3,6 +3,7 @@
  * ever after.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
+import { isObject } from '../../shared/checks.ts'
 import { ConfigurationError, describe } from '../../shared/errors.ts'
 import { refusedIo } from './reach.ts'
 import type { Fetch } from './sandbox.ts'
@@ -119,7 +120,7 @@ function contentOf(file: string): Record<string, object> {
   }
   try {
     const content: unknown = JSON.parse(text)
-    if (isObject(content) && Object.values(content).every(isObject)) return content
+    if (isObject(content) && Object.values(content).every(isObject)) return { ...content }
   } catch {} // reported by the error below
   throw noRecording(file)
 }
@@ -130,8 +131,5 @@ function noRecording(file: string): ConfigurationError {
     file,
   })
 }
-
-const isObject = (value: unknown): value is Record<string, object> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const isRecorded = (entry: object): entry is Recorded => 'status' in entry && 'body' in entry && 'headers' in entry

@@ -275,7 +275,7 @@ export class Sandbox {
       return error
     }
     const timers = this.#timers
-    const process = virtualProcess({ clock, timers, env, print, exit: (code) => this.#options.died(code, undefined) })
+    const process = virtualProcess(clock, timers, env, print, (code) => this.#options.died(code, undefined))
     const performance = virtualPerformance(clock)
     const console = virtualConsole(print)
     const outside = outsideOf(clock)

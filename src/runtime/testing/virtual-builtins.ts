@@ -269,15 +269,13 @@ function lines(write: (line: string) => void): Writable {
   })
 }
 
-interface Surroundings {
-  clock: Scheduler
-  timers: Timers
-  env: Readonly<Record<string, string | undefined>>
-  print(line: string): void
-  exit(code: number): void
-}
-
-export function virtualProcess({ clock, timers, env, print, exit }: Surroundings): object {
+export function virtualProcess(
+  clock: Scheduler,
+  timers: Timers,
+  env: Readonly<Record<string, string | undefined>>,
+  print: (line: string) => void,
+  exit: (code: number) => void,
+): object {
   const { version, versions, arch, platform, release, execPath } = process
   const nanoseconds = () => BigInt(Math.round(clock.monotonic() * 1e6))
   const hrtime = (before: [number, number] = [0, 0]) => {

@@ -50,7 +50,6 @@ async function configsOf(sources: Iterable<string>, packages: Iterable<string>):
   return found
 }
 
-/** Adds the places where it looks to `looked`. */
 async function nearest(folder: string, name: string, looked: Set<string>): Promise<string | undefined> {
   const path = join(folder, name)
   looked.add(path)

@@ -68,7 +68,6 @@ class SharedThread {
   readonly base: SeatedThread
   /** Seat that the thread works for, or worked for last. */
   readonly atWork = new Int32Array(new SharedArrayBuffer(4))
-  /** Called for each bell: all agents wake the same host. */
   rung = () => {}
   readonly #seats = new Map<number, Seat>()
   readonly #gone: () => void

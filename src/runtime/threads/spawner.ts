@@ -25,7 +25,6 @@ const MOST_SIDE_BY_SIDE = 16
 
 export interface SpareThread extends SeatedThread {
   warm: boolean
-  /** Resolves when it has booted, or is gone. */
   readonly booted: Promise<void>
   /** Lets it prepare what is not the agent's own, but is not needed before there is one. */
   warmUp(): void

@@ -210,7 +210,6 @@ export interface Thread {
   readonly shared?: object
   onRing(listener: () => void): void
   onExit(listener: (exit: ThreadExit) => void): void
-  /** Sets the listener for lines that the agent prints, on stdout and on stderr. */
   onPrint(listener: PrintListener): void
   /** Anything that the agent itself posted to its parent port: no bell, so nothing that the runtime knows. */
   onForeignPost(listener: () => void): void
@@ -229,7 +228,6 @@ export interface Thread {
   start(assignment: Assignment): Promise<Started>
   /** Resolves to false if the thread has something to do, or ends. */
   isIdle(): Promise<boolean>
-  /** Rejects with what the stop hook throws. */
   stop(): Promise<void>
   terminate(): void
   /** The agent's thread that a shared thread works for, or worked for last; undefined if it is not shared. */

@@ -224,11 +224,6 @@ export function unrefWorker(worker: Worker): void {
   worker.unref()
 }
 
-interface Booted {
-  tid: number
-  compiled: Uint8Array | undefined
-}
-
 export class WorkerThread implements SeatedThread {
   readonly isolated = true
   warm = false
@@ -302,7 +297,7 @@ export class WorkerThread implements SeatedThread {
    */
   #boot(take: (compiled: Uint8Array | undefined) => void): Promise<void> {
     return new Promise((resolve) => {
-      this.#worker.once('message', ({ tid, compiled }: Booted) => {
+      this.#worker.once('message', ({ tid, compiled }: { tid: number; compiled: Uint8Array | undefined }) => {
         this.#clock.tid = tid
         take(compiled)
         // A single listener for both kinds, because two would cost each bell a copy of the listener list.
