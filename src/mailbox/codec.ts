@@ -152,11 +152,13 @@ export function answering(memory: Memory, at: number): Partial<Pick<Body, 'threa
 /** Returns the head of the sub-task that the message gives or answers; undefined for most messages. */
 export function subTaskAt(memory: Memory, at: number): SubTaskHead | undefined {
   const { data, metadata } = readBody(memory, at)
-  return subTaskIn(metadata) ?? subTaskOf(data)
+  return subTaskIn(metadata, () => idOf(memory, at)) ?? subTaskOf(data)
 }
 
-function subTaskIn(metadata: string | undefined): SubTaskHead | undefined {
-  return metadata?.includes(SUB_TASK) ? headIn(metadataIn(metadata)[SUB_TASK]) : undefined
+function subTaskIn(metadata: string | undefined, id: () => string): SubTaskHead | undefined {
+  return metadata?.includes(SUB_TASK)
+    ? headIn({ subTaskId: id(), ...Object(metadataIn(metadata)[SUB_TASK]) })
+    : undefined
 }
 
 /** Returns the head of the sub-task that data are. Other data are not parsed. */
@@ -245,7 +247,7 @@ export class ReceivedMessage implements AgentMessage {
     this.#id = id
     this.#data = body.data
     this.#metadata = body.metadata
-    this.#answers = response && hasMore ? subTaskIn(body.metadata) : undefined
+    this.#answers = response && hasMore ? subTaskIn(body.metadata, () => idText(...id)) : undefined
     this.#run = run
     this.#directory = directory
   }
@@ -273,10 +275,17 @@ export class ReceivedMessage implements AgentMessage {
 
   /** Head of the sub-task that the message gives or answers; undefined for most messages. */
   get subTask(): SubTaskHead | undefined {
-    const named = this.#metadata === undefined ? undefined : subTaskIn(this.#metadata)
+    const named = subTaskIn(this.#metadata, () => idText(...this.#id))
     if (named || this.type === 'response') return named
     if (this.#data !== undefined) return subTaskOf(this.#data)
     return this.#structuredData === null ? undefined : headIn(this.#structuredData)
+  }
+
+  /** Identifier of the run of whose sub-tasks the message is one, or makes some; undefined for most messages. */
+  get parentTaskId(): string | undefined {
+    if (!this.#metadata?.includes(SUB_TASK)) return this.subTask?.parentTaskId
+    const { parentTaskId } = Object(metadataIn(this.#metadata)[SUB_TASK]) as { parentTaskId?: unknown }
+    return typeof parentTaskId === 'string' ? parentTaskId : undefined
   }
 
   get metadata(): Record<string, unknown> {

@@ -1,4 +1,5 @@
 /** Sub-tasks and their results, as messages carry them. The mailboxes are the queues. */
+import { AgentFailedError } from '../shared/errors.ts'
 
 /**
  * Data of a sub-task, sent as `structuredData` to the agent that runs it; its description is the content of the
@@ -30,7 +31,7 @@ export interface SubTask {
 
 /**
  * Result of a sub-task: the `structuredData` of each response to a message with a `SubTask`, also of one that is an
- * error. The runtime makes it of the answer: its data or else its content is `resultData`, and an error is FAILED, with
+ * error, and to a task of the strategy `hierarchical`, whose id is `subTaskId`. The runtime makes it of the answer: its data or else its content is `resultData`, and an error is FAILED, with
  * its code as `type`. A code agent may answer with a result of its own, and so let the sub-task fail without an
  * exception: the run's `failures` lists only those that ended with an error. SKIPPED is a sub-task that was not run, as
  * its plan says (`runIf`); its `errorDetails` have the reason.
@@ -43,8 +44,17 @@ export type SubTaskResult = { subTaskId: string; parentTaskId: string; workerAge
 /** Fields of a sub-task that its result has too. */
 export type SubTaskHead = Pick<SubTask, 'subTaskId' | 'parentTaskId' | 'assignedAgentRole'>
 
-/** Field of the metadata with the head of the sub-task that a message answers. Nobody else may use it. */
+/**
+ * Field of the metadata with the head of the sub-task that a message gives or answers. Nobody else may use it. Without
+ * `subTaskId` that is the id of the message; without `assignedAgentRole` the message is no sub-task, but the tasks that
+ * are given for it are.
+ */
 export const SUB_TASK = '$subTask'
+
+/** Returns the metadata of a task without a `SubTask`, which is to be answered with a result all the same. */
+export const asSubTask = (parentTaskId: string, assignedAgentRole?: string): Record<string, unknown> => ({
+  [SUB_TASK]: { parentTaskId, ...(assignedAgentRole !== undefined && { assignedAgentRole }) },
+})
 
 /** Returns the head of a sub-task; undefined for any other value. */
 export function headIn(value: unknown): SubTaskHead | undefined {
@@ -75,6 +85,18 @@ export function failedSubTask(head: SubTaskHead, message: string, type?: string)
 /** Returns the result of a sub-task that is not run, as its plan says. */
 export function skippedSubTask(head: SubTaskHead, reason: string): SubTaskResult {
   return { ...shared(head), status: 'SKIPPED', resultData: null, errorDetails: { message: reason } }
+}
+
+/**
+ * Returns the data of a result.
+ *
+ * @throws {AgentFailedError} for one that is FAILED.
+ */
+export function dataOfResult(result: unknown, agent: string): unknown {
+  const { resultData, errorDetails } = Object(result) as Partial<SubTaskResult>
+  if (!errorDetails) return resultData
+  const { message, type } = errorDetails
+  throw new AgentFailedError(message, { agent, ...(type !== undefined && { type }) })
 }
 
 const shared = ({ subTaskId, parentTaskId, assignedAgentRole }: SubTaskHead) => ({

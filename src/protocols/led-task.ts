@@ -1,6 +1,7 @@
 /** Tasks of a manager's plan, from proposal to result; the worker's autonomy decides which steps are approved. */
 import type { OrchestratorContext } from '../actors/definition/context.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
+import { asSubTask } from '../mailbox/sub-task.ts'
 import { type DramatisError, describe } from '../shared/errors.ts'
 import { errorOf } from './asking.ts'
 import type { Manager, Verdict } from './manager.ts'
@@ -21,7 +22,7 @@ export interface Assignment {
   earlier: readonly TaskResult[]
 }
 
-type Leading = Passing & Pick<OrchestratorContext, 'request' | 'delegate'>
+type Leading = Passing & Pick<OrchestratorContext, 'request' | 'delegate' | 'runId'>
 
 type Done = Extract<TaskResult, { ok: true }>
 
@@ -144,7 +145,7 @@ export class LedTasks {
     const done = await this.#orchestrator.delegate(
       worker,
       { description, parentTask, dependencies },
-      { as, ...(metadata && { metadata }) },
+      { as, metadata: { ...metadata, ...asSubTask(this.#orchestrator.runId, worker) } },
     )
     return { agent: done.assignedTo ?? worker, task, ok: true, id: done.id, result: done.result }
   }

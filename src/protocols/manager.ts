@@ -5,6 +5,7 @@ import type { ModelSchema } from '../actors/definition/tool.ts'
 import { colleagueAsLine } from '../actors/model/prompt.ts'
 import { jsonIn } from '../actors/model/structured-output.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
+import { asSubTask } from '../mailbox/sub-task.ts'
 import type { DramatisError } from '../shared/errors.ts'
 import { type AskedFor, type Asking, askFor, type LastWords, lastWord } from './asking.ts'
 import { type Conflict, conflictsAsData, withConflicts } from './conflicts.ts'
@@ -54,9 +55,11 @@ const planFor = (workers: readonly string[]) =>
     }),
   )
 
+type Leading = LastWords & Pick<OrchestratorContext, 'runId'>
+
 export class Manager {
   readonly name: string
-  readonly #orchestrator: LastWords
+  readonly #orchestrator: Leading
   readonly #query: string
   readonly #say: Speak<keyof typeof HIERARCHICAL>
   readonly #names: readonly string[]
@@ -64,7 +67,7 @@ export class Manager {
   readonly #choice: ModelSchema<unknown, Choice>
 
   constructor(
-    orchestrator: LastWords,
+    orchestrator: Leading,
     name: string,
     workers: OrchestratorContext['agents'],
     query: string,
@@ -83,7 +86,8 @@ export class Manager {
   async plan(): Promise<Partial<AskedFor<Plan>> & Pick<AskedFor<Plan>, 'message'>> {
     const content = this.#say('plan', { query: this.#query, workers: this.#list })
     const { metadata } = asData('plan', { query: this.#query, workers: this.#names })
-    const options = { metadata: { ...metadata, ...passingOn(this.#orchestrator, this.name, this.#names) } }
+    const passing = passingOn(this.#orchestrator, this.name, this.#names)
+    const options = { metadata: { ...metadata, ...passing, ...asSubTask(this.#orchestrator.runId) } }
     try {
       return await askFor(forPlans(this.#orchestrator), this.name, content, planFor(this.#names), options)
     } catch (error) {
@@ -108,7 +112,9 @@ export class Manager {
 
   alone(): Promise<AgentMessage> {
     const content = this.#say('alone', { query: this.#query })
-    return lastWord(this.#orchestrator, this.name, content, asData('alone', { query: this.#query }))
+    const { metadata } = asData('alone', { query: this.#query })
+    const options = { metadata: { ...metadata, ...asSubTask(this.#orchestrator.runId) } }
+    return lastWord(this.#orchestrator, this.name, content, options)
   }
 
   summarize(results: readonly TaskResult[], conflicts: readonly Conflict[]): Promise<AgentMessage> {

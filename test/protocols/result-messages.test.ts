@@ -115,3 +115,108 @@ t.test('a sub-task that an agent gives by itself has a result too, and other dat
     null,
   ])
 })
+
+/* Workers of `hierarchical`, whose tasks are no `SubTask`s. */
+
+interface Fate {
+  code: AgentDefinition
+  line: Parameters<typeof scriptedModel>[0][number]
+  result: object
+}
+
+const LATE_MS = 600_000
+
+const fates: Record<string, Fate> = {
+  'is done': {
+    code: says({ structuredData: { cm: 40 } }),
+    line: { agent: 'worker', reply: { cm: 40 } },
+    result: { status: 'COMPLETED' },
+  },
+  throws: {
+    code: throws('rock'),
+    line: { agent: 'worker', fail: 'server' },
+    result: { status: 'FAILED', resultData: null, errorDetails: { message: /rock|ModelError/, type: 'AGENT_FAILED' } },
+  },
+  'is late': {
+    code: after(LATE_MS),
+    line: { agent: 'worker', reply: 'dug', delayMs: LATE_MS },
+    result: { status: 'FAILED', resultData: null, errorDetails: { message: /ms/, type: /TIMEOUT|AGENT_FAILED/ } },
+  },
+}
+
+/** Gives what it gets to the worker. */
+const passesOn = defineAgent({
+  async receive(_message, context) {
+    const outcome = await context.delegate('worker', 'Dig.').catch(({ code }) => ({ result: code }))
+    return { structuredData: outcome.result }
+  },
+})
+
+const planned = (worker: string) => ({ tasks: [{ worker, task: 'Dig.' }], reasoning: '' })
+
+const plansInCode = (worker: string) =>
+  defineAgent({
+    receive: ({ metadata }) => {
+      const { step } = Object(metadata.hierarchical)
+      if (step === 'plan') return { structuredData: planned(worker) }
+      return step === 'reassign' ? { structuredData: { worker: null } } : 'done'
+    },
+  })
+
+for (const [fate, { code, line, result }] of Object.entries(fates))
+  for (const planner of ['code', 'model'])
+    for (const player of ['code', 'model'])
+      for (const middle of [undefined, 'code', 'model'])
+        t.test(
+          `hierarchical, planned by ${planner}: ${player} that ${fate}${middle ? `, below a worker of ${middle}` : ''}`,
+          async (t) => {
+            const first = middle ? 'middle' : 'worker'
+            const model = scriptedModel([
+              { agent: 'chief', reply: planned(first) },
+              { agent: 'chief', when: /reassign|who|failed/i, reply: { worker: null } },
+              { agent: 'chief', reply: 'done' },
+              { agent: 'middle', toolCall: { name: 'delegate', input: { to: 'worker', task: 'Dig.' } } },
+              { agent: 'middle', reply: 'passed on' },
+              line,
+            ])
+            const team = testTeam<string>(
+              {
+                agents: [
+                  { name: 'chief' },
+                  ...(middle ? [{ name: 'middle' }] : []),
+                  { name: 'worker', communication: { responseTimeoutMs: 10_000 } },
+                ],
+                orchestration: {
+                  strategy: 'hierarchical',
+                  manager: 'chief',
+                  workers: [first],
+                  workerAutonomy: 'high',
+                },
+                communication: { turnRetries: 0, retries: 0 },
+                logger: silent,
+              },
+              {
+                model,
+                modules: {
+                  ...(planner === 'code' && { chief: plansInCode(first) }),
+                  ...(middle === 'code' && { middle: passesOn }),
+                  ...(player === 'code' && { worker: code }),
+                },
+              },
+            )
+            t.teardown(() => team.close())
+            const run = team.launch('Work!')
+            await team.clock.advance(2 * LATE_MS)
+            const { messageHistory, runId } = await run.result
+            const tasks = messageHistory.filter(({ type }) => type === 'delegate')
+            const results = resultsIn(messageHistory)
+            t.equal(results.length, middle ? 2 : 1)
+            for (const task of tasks) {
+              const own = results.find(({ subTaskId }) => subTaskId === task.id)
+              t.match(own, { parentTaskId: runId, workerAgentRole: task.recipient })
+              if (task.recipient === 'worker') t.match(own, result)
+            }
+            const heard = await all(run.events({ types: ['message'] }))
+            t.same(resultsIn(heard.flatMap((event) => (event.type === 'message' ? event.message : []))), results)
+          },
+        )

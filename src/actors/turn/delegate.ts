@@ -1,6 +1,7 @@
 /** Delegation: gives a task with the duty to do it to another agent, and returns its outcome. */
 
 import type { AgentMessage } from '../../mailbox/message.ts'
+import { asSubTask, dataOfResult, SUB_TASK } from '../../mailbox/sub-task.ts'
 import { DramatisError } from '../../shared/errors.ts'
 import {
   checkName,
@@ -50,8 +51,12 @@ async function doneBy(
   const refusal = turn.refusal()
   if (refusal) throw refusal
   const offer = offerFor(turn, to, input)
-  const options = { ...messageOptions(offer), ...more }
-  return doneTask(offer, await turn.ask(to, offer.description, options, 'delegate', onSent))
+  const parentTaskId = turn.start.message?.parentTaskId
+  const metadata = { ...more.metadata, ...(parentTaskId !== undefined && asSubTask(parentTaskId, to)) }
+  const options = { ...messageOptions(offer), ...more, ...(SUB_TASK in metadata && { metadata }) }
+  const answer = await turn.ask(to, offer.description, options, 'delegate', onSent)
+  const done = doneTask(offer, answer)
+  return SUB_TASK in metadata ? { ...done, result: dataOfResult(answer.structuredData, answer.sender) } : done
 }
 
 /** Returns the task offer for another agent. Invalid input leaves a dead letter. */
