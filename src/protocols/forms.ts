@@ -1,6 +1,7 @@
 /**
  * Writes the schema of an answer in words that all providers take: one type each, closed objects that require each
- * property, `anyOf` with null for what may be left out, and no bounds. Answers are checked by the schema itself.
+ * property, `anyOf` with null for what may be left out, and bounds of numbers in words alone. Answers are checked by the
+ * schema itself.
  * Sources: OpenAI, "Structured Outputs" (strict); Google, "Structured output"; Anthropic, "Structured outputs".
  */
 import { z } from 'zod'
@@ -18,12 +19,17 @@ export function portable<T>(schema: z.ZodType<T>): ModelSchema<unknown, T> {
   return { '~standard': { ...schema['~standard'], jsonSchema: { input: json, output: json } } }
 }
 
-function portableJson({ type, properties, required, items, anyOf, enum: words, description }: Json): Json {
+function portableJson(schema: Json): Json {
+  const { type, properties, required, items, anyOf, enum: words, description, minimum, maximum } = schema
   const said = description === undefined ? {} : { description }
   if (Array.isArray(anyOf)) return { anyOf: anyOf.map(portableJson), ...said }
   if (Array.isArray(type)) return { anyOf: type.map((one) => ({ type: one, ...(one !== 'null' && said) })) }
   if (items) return { type, items: portableJson(items as Json), ...said }
-  if (type !== 'object') return { type, ...(words !== undefined && { enum: words }), ...said }
+  if (type !== 'object') {
+    const bounds = boundsAsWords(minimum, maximum)
+    const told = [description, bounds].filter((text) => text !== undefined).join(' ')
+    return { type, ...(words !== undefined && { enum: words }), ...(told !== '' && { description: told }) }
+  }
   if (!properties) return { type: 'string', description: `${description ?? 'An object.'} As JSON.` }
   const needed = (required ?? []) as readonly string[]
   const given = Object.entries(properties as Record<string, Json>).filter(([, { not }]) => not === undefined) // `not: {}`: never there
@@ -34,6 +40,17 @@ function portableJson({ type, properties, required, items, anyOf, enum: words, d
   const names = all.map(([name]) => name)
   return { type, properties: Object.fromEntries(all), required: names, additionalProperties: false, ...said }
 }
+
+/** A safe integer's own bounds, which zod writes, say nothing. */
+function boundsAsWords(minimum: unknown, maximum: unknown): string | undefined {
+  const [least, most] = [minimum, maximum].map((bound) => (isTelling(bound) ? bound : undefined))
+  if (least !== undefined && most !== undefined) return `From ${least} to ${most}.`
+  if (least !== undefined) return `At least ${least}.`
+  return most === undefined ? undefined : `At most ${most}.`
+}
+
+const isTelling = (bound: unknown): bound is number =>
+  typeof bound === 'number' && Math.abs(bound) < Number.MAX_SAFE_INTEGER
 
 function nullable(form: Json): Json {
   const { anyOf, description, ...rest } = form

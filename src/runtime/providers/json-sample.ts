@@ -13,7 +13,8 @@ import { own } from '../../shared/values.ts'
 const SPAN = 100
 const MOST_SCALAR_DRAWS = 20
 
-export function sampleNumber(schema: JsonSchema, whole: boolean, dice: Dice): number | undefined {
+export function sampleNumber(given: JsonSchema, whole: boolean, dice: Dice): number | undefined {
+  const schema = { ...boundsInWords(given), ...given }
   const [low, high] = range(schema)
   const { multipleOf } = schema
   if (typeof multipleOf === 'number') {
@@ -24,6 +25,17 @@ export function sampleNumber(schema: JsonSchema, whole: boolean, dice: Dice): nu
   const drawn = low + dice.random() * (high - low)
   const rounded = Math.round(drawn * 100) / 100 // 42.37 is easier to read than 42.36871205
   return isWithin(rounded, schema) ? rounded : isWithin(drawn, schema) ? drawn : undefined
+}
+
+const BOUNDS = /\b(?:from (-?\d+) to (-?\d+)|at least (-?\d+)|at most (-?\d+))\.$/i
+
+/** Returns the bounds that the description ends with: not all providers take `minimum` and `maximum`. */
+function boundsInWords({ description }: JsonSchema): JsonSchema {
+  const [, low, high, least = low, most = high] = BOUNDS.exec(String(description)) ?? []
+  return {
+    ...(least !== undefined && { minimum: Number(least) }),
+    ...(most !== undefined && { maximum: Number(most) }),
+  }
 }
 
 /** Returns the range to draw from: near zero if the schema has no bounds. zod's integers have a range of 2^54. */
