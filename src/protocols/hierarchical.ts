@@ -12,6 +12,7 @@ import type { Plan } from './manager.ts'
 import { resultOf } from './positions.ts'
 import { HIERARCHICAL, promptsOf, speaking } from './prompts.ts'
 import type { Ended } from './run-if.ts'
+import { titleOf } from './run-tasks.ts'
 import { agentOf, agentsOf, type Strategy } from './strategy.ts'
 import { joinedResults, nothingDone, statementsOf, type TaskResult } from './task-results.ts'
 import { runInOrder, unmetNeeds } from './tasks.ts'
@@ -157,7 +158,7 @@ export const hierarchical: Strategy<HierarchicalConfig> = {
         const results = await runInOrder(tasks, {
           run: (task, earlier: TaskResult[]) => led.run({ ...task, parentTask: message.correlationId, earlier }),
           skip: ({ number, worker, task }, skipped): TaskResult => {
-            orchestrator.decide(`Is task ${number} run?`, 'skipped', skipped)
+            orchestrator.decide(`Is ${titleOf({ number, description: task })} run?`, 'skipped', skipped)
             return { agent: worker, task, ok: false, skipped }
           },
           ended,

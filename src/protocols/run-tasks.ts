@@ -131,7 +131,7 @@ function subTaskOf(
 
 const LONGEST_TITLE = 100
 
-export function titleOf({ number, description }: PlannedTask): string {
+export function titleOf({ number, description }: Pick<PlannedTask, 'number' | 'description'>): string {
   const short = description.length > LONGEST_TITLE ? `${description.slice(0, LONGEST_TITLE)}...` : description
   return `sub-task ${number} (${short})`
 }

@@ -1,18 +1,23 @@
 /** The panel of `dramatis chat`, and its lines for a pipe: what is worked on, by whom, and how far it is. */
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import type { Test } from 'tap'
 import t from 'tap'
-import { createTeam, loadTeam } from '../../src/index.ts'
+import { createTeam, type Digest, defineAgent, loadTeam } from '../../src/index.ts'
+import type { OrchestrationConfig } from '../../src/protocols/index.ts'
 import { DigestFold } from '../../src/service/digest/digest-fold.ts'
 import type { Screen } from '../../src/service/shared/screen.ts'
 import { Chat } from '../../src/service/terminal/chat.ts'
-import { type ChatState, chatLines } from '../../src/service/terminal/chat-view.ts'
-import { localSource } from '../../src/service/terminal/source.ts'
+import { type ChatState, chatLines, taskLines } from '../../src/service/terminal/chat-view.ts'
+import { localSource, remoteSource } from '../../src/service/terminal/source.ts'
 import { columns } from '../../src/service/terminal/top-view.ts'
+import { WorkNews } from '../../src/service/terminal/work.ts'
 import { systemClock } from '../../src/shared/clock.ts'
 import { silent } from '../kit/team.ts'
 import { type Answer, calls, FakeModel } from '../models/fake-model.ts'
+import { all, says, stage } from '../team/stage.ts'
 import { FakeTerminal } from './fake-terminal.ts'
 
 const alive = systemClock.hold()
@@ -150,3 +155,60 @@ t.test('a question that is wider than the screen takes several lines, with all o
   }
   t.end()
 })
+
+const RAINS = { task: 1, value: 'rain' }
+const names = ['ann', 'bob']
+const plans: [string, OrchestrationConfig<string>][] = [
+  ['agent', { strategy: 'supervisor', supervisor: 'chief', experts: names }],
+  ['worker', { strategy: 'hierarchical', manager: 'chief', workers: names, workerAutonomy: 'high' }],
+]
+
+for (const [field, orchestration] of plans)
+  t.test(
+    `a sub-task that ${orchestration.strategy} skips has a row with the reason, here and behind a URL`,
+    async (t) => {
+      const plan = [
+        { [field]: 'ann', task: 'look at the sky' },
+        { [field]: 'bob', task: 'fetch (two) umbrellas', runIf: RAINS },
+      ]
+      let isPlanned = false
+      const chief = defineAgent({
+        receive() {
+          const answer = isPlanned ? { content: 'done' } : { structuredData: { tasks: plan, reasoning: 'as it is' } }
+          isPlanned = true
+          return answer
+        },
+      })
+      const cast = { chief, ann: says('sun'), bob: says('got them') }
+      const team = stage<string>(t, cast, { orchestration })
+      const run = team.launch('Shall I get wet?')
+      await run.result
+      const lines = await all(team.digestOf(run.id))
+      const server = createServer((_request, response) => {
+        response.writeHead(200, { 'content-type': 'text/event-stream' })
+        response.end(lines.map((line) => `event: digest\ndata: ${JSON.stringify(line)}\n\n`).join(''))
+      })
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+      t.teardown(() => server.close())
+      const watching = new AbortController()
+      const remote = remoteSource(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, undefined)
+      const behind: Digest[] = []
+      for await (const line of remote.watch(watching.signal)) if (behind.push(line) === lines.length) watching.abort()
+      for (const seen of [lines, behind]) {
+        const fold = new DigestFold()
+        const news = new WorkNews()
+        const none = () => undefined
+        const told = seen.flatMap((line) => {
+          fold.read(line)
+          return news.news(line, fold, none)
+        })
+        const panel = chatLines(fold, STATE, { width: 99, height: 40 }, fold.now, none, none).join('\n')
+        const reason = 'It is run only if the result of task 1 equals "rain", and that is "sun".'
+        t.match(panel, /^ {2}\[-\] \[\.{5}\] fetch \(two\) umbrellas +skipped {2}\S+ s$/m)
+        t.ok(panel.includes(`\n    ${reason}\n`))
+        t.match(panel, /^goal .* (\d) of \1 tasks$/m, 'what is skipped is nothing to be done')
+        t.ok(told.includes(`task  skipped  fetch (two) umbrellas: ${reason}`))
+        t.ok(taskLines(fold).includes(`skipped  fetch (two) umbrellas: ${reason}`))
+      }
+    },
+  )

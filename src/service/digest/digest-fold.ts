@@ -73,6 +73,8 @@ export interface FoldedTask {
   /** Id of the task that it was given for, if it was. */
   readonly parent: string | null
   readonly status: string
+  /** Why it was skipped, if it was. */
+  readonly reason?: string
   /** Epoch ms of its last change. */
   readonly at: number
 }
@@ -92,6 +94,9 @@ const newRun = (id: string): FoldedRun => ({
 const REQUESTS: ReadonlySet<number> = new Set([MESSAGE_TYPES.indexOf('request'), MESSAGE_TYPES.indexOf('delegate')])
 const TYPE_BITS = 7
 const MODEL = 0
+
+/** Question of the decision about a sub-task with a condition. */
+const SKIPPED = /^Is sub-task \d+ \((.*)\) run\?$/s
 
 export class DigestFold {
   /** `start`, `end`: of the turn that had the message; NaN as long as there is none. `n`: number of the message. */
@@ -331,6 +336,8 @@ export class DigestFold {
         return
       case 'task':
         return this.#task(fact)
+      case 'decision':
+        return this.#skipped(fact)
       case 'agent.crashed':
         if (typeof name !== 'string') return
         this.agent(name).crashes += 1
@@ -369,6 +376,14 @@ export class DigestFold {
       parent: typeof parentTask === 'string' ? parentTask : null,
       status: textOf(status),
     })
+  }
+
+  /** Keeps a sub-task that was skipped as planned: nobody was given it, so that only the decision tells of it. */
+  #skipped({ runId, at, seq, question, choice, reason }: DigestFact): void {
+    const [, description] = (choice === 'skipped' && SKIPPED.exec(textOf(question))) || []
+    if (description === undefined) return
+    const task = { runId, at, agent: null, description, parent: null, status: 'skipped', reason: textOf(reason) }
+    this.tasks.set(`${runId} ${seq}`, { id: `${runId} ${seq}`, ...task })
   }
 
   /** Drops the oldest of what is kept in numbers. */

@@ -141,5 +141,7 @@ export const whoLines = (fold: DigestFold, { context }: AgentSource): string[] =
 /** Returns the tasks, a line each, those that changed last at the end. */
 export function taskLines({ tasks }: DigestFold): string[] {
   if (tasks.size === 0) return ['no task was given']
-  return [...tasks.values()].map(({ agent, description, status }) => `${status}  ${agent ?? 'nobody'}  ${description}`)
+  return [...tasks.values()].map(({ agent, description, status, reason }) =>
+    reason === undefined ? `${status}  ${agent ?? 'nobody'}  ${description}` : `${status}  ${description}: ${reason}`,
+  )
 }

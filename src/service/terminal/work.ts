@@ -22,8 +22,9 @@ const MARKS: Readonly<Record<string, string>> = {
   failed: '[!]',
   refused: '[!]',
   cancelled: '[!]',
+  skipped: '[-]',
 }
-const ENDED: ReadonlySet<string> = new Set(['completed', 'failed', 'refused', 'cancelled', 'handed_off'])
+const ENDED: ReadonlySet<string> = new Set(['completed', 'failed', 'refused', 'cancelled', 'handed_off', 'skipped'])
 
 /** Returns the work of the runs that are under way; if none is, of the last one, with what came of its tasks. */
 export function workLines(fold: DigestFold, width: number, now: number, progressOf: ProgressOf): string[] {
@@ -32,8 +33,10 @@ export function workLines(fold: DigestFold, width: number, now: number, progress
   return (open.length > 0 ? open : runs.slice(-1)).flatMap(({ id, query }) => {
     const tasks = [...fold.tasks.values()].filter(({ runId }) => runId === id).slice(-MOST_TASKS)
     if (tasks.length === 0) return []
-    const done = tasks.filter(({ status }) => status === 'completed').length
-    const goal = line(`goal  ${bar(done / tasks.length, CELLS)} `, query, `${done} of ${tasks.length} tasks`, width)
+    const given = tasks.filter(({ status }) => status !== 'skipped')
+    const done = given.filter(({ status }) => status === 'completed').length
+    const share = given.length === 0 ? 0 : done / given.length
+    const goal = line(`goal  ${bar(share, CELLS)} `, query, `${done} of ${given.length} tasks`, width)
     return [goal, ...treeLines(tasks, null, 1, { width, now, progressOf })]
   })
 }
@@ -49,7 +52,17 @@ function treeLines(tasks: readonly FoldedTask[], parent: string | null, depth: n
   const ids = new Set(tasks.map(({ id }) => id))
   const below = tasks.filter((task) => (ids.has(task.parent ?? '') ? task.parent : null) === parent)
   return below.flatMap((task) => {
-    const { agent, status, at, description, id } = task
+    const { agent, status, at, description, id, reason } = task
+    if (reason !== undefined) {
+      const words = line(
+        `${head(depth, status)} ${bar(0, CELLS)} `,
+        description,
+        `skipped  ${span(drawn.now - at)}`,
+        drawn.width,
+      )
+      const indent = '  '.repeat(depth + 1)
+      return [words, `${indent}${cut(reason, drawn.width - indent.length)}`]
+    }
     const found = agent === null || ENDED.has(status) ? undefined : drawn.progressOf(agent)
     const progress = found?.taskId === id ? found : undefined
     const inner = tasks.filter((each) => each.parent === id)
@@ -142,6 +155,10 @@ export class WorkNews {
       const task = tasks.get(id)
       return task ? `task  ${task.agent ?? 'nobody'}: ${task.status}  ${task.description}` : []
     })
+    for (const { type, runId, seq } of facts) {
+      const { description, reason } = (type === 'decision' && tasks.get(`${runId} ${seq}`)) || {}
+      if (reason !== undefined) lines.push(`task  skipped  ${description}: ${reason}`)
+    }
     return [...lines, ...(call ? this.#subtasks([...agents.keys()], progressOf) : [])].map((line) => cut(line, WIDTH))
   }
 
