@@ -31,10 +31,11 @@ export interface SubTask {
 
 /**
  * Result of a sub-task: the `structuredData` of each response to a message with a `SubTask`, also of one that is an
- * error, and to a task of the strategy `hierarchical`, whose id is `subTaskId`. The runtime makes it of the answer: its data or else its content is `resultData`, and an error is FAILED, with
- * its code as `type`. A code agent may answer with a result of its own, and so let the sub-task fail without an
- * exception: the run's `failures` lists only those that ended with an error. SKIPPED is a sub-task that was not run, as
- * its plan says (`runIf`); its `errorDetails` have the reason.
+ * error, and to a task of the strategy `hierarchical`, whose id is `subTaskId`. The runtime makes it of the answer: its
+ * data or else its content is `resultData`, and an error is FAILED, with its code as `type`. A code agent may answer
+ * with a result of its own, and so let the sub-task fail without an exception: the run's `failures` lists only those
+ * that ended with an error. SKIPPED is a sub-task that was not run, as its plan says (`runIf`); its `errorDetails` have
+ * the reason.
  */
 export type SubTaskResult = { subTaskId: string; parentTaskId: string; workerAgentRole: string } & (
   | { status: 'COMPLETED'; resultData: unknown; errorDetails?: null }

@@ -1,7 +1,10 @@
 /** The state 'persistent' of teams without a log. Requirement P14, document 002, 2.4.1. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
 import t from 'tap'
 import { createTeam, type OrchestratorContext } from '../../src/index.ts'
@@ -61,6 +64,27 @@ t.test('updates at once all count, and so do those of another team with the same
     return add('n')(script)
   }
   t.equal(await session(file, between), 23)
+})
+
+t.test('no update is lost where two processes, and two teams of one, write at once', async (t) => {
+  const file = join(folderOf(t), 'state.json')
+  const program = fileURLToPath(new URL('../fixtures/team/counts-in-file.js', import.meta.url))
+  const TIMES = 30
+  const children = [1, 2].map(() =>
+    spawn(process.execPath, [program, file, `${TIMES}`], { stdio: ['pipe', 'pipe', 'inherit'] }),
+  )
+  await Promise.all(children.map(({ stdout }) => once(stdout, 'data')))
+  const ends = children.map((child) => once(child, 'exit'))
+  for (const { stdin } of children) stdin.end()
+  const many = async (script: OrchestratorContext) => {
+    for (let n = 0; n < TIMES; n++) await add('n')(script)
+  }
+  await Promise.all([session(file, many), session(file, many)])
+  t.same(await Promise.all(ends), [
+    [0, null],
+    [0, null],
+  ])
+  t.equal(await session(file, get('n')), 4 * TIMES)
 })
 
 t.test('a file that cannot be read or written is named, and stays as it is', async (t) => {

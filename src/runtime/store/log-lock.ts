@@ -53,7 +53,7 @@ export class LogLock {
 
   /** @throws LogHeldError with pid and host of the process that has it. */
   static async take(folder: string, files: LogFiles): Promise<LogLock> {
-    const address = addressOf(await files.folder(folder))
+    const address = addressOf('log', await files.folder(folder))
     const server = (await listen(address)) ?? ((await removeStale(address)) ? await listen(address) : undefined)
     if (!server) throw heldBy(folder, (await holderAt(address)) ?? (await ownerOf(folder, files)))
     server.unref()
@@ -136,8 +136,8 @@ export class LogLock {
 }
 
 /** On Linux in the abstract namespace, where nothing is left behind; elsewhere a pipe or a file for temporary ones. */
-function addressOf(identity: string): string {
-  const name = `dramatis-log-${createHash('sha256').update(identity).digest('hex').slice(0, 24)}`
+export function addressOf(kind: 'log' | 'file', identity: string): string {
+  const name = `dramatis-${kind}-${createHash('sha256').update(identity).digest('hex').slice(0, 24)}`
   if (process.platform === 'linux') return `\0${name}`
   if (process.platform === 'win32') return `\\\\.\\pipe\\${name}`
   return join(tmpdir(), `${name}.sock`)
@@ -179,7 +179,7 @@ async function holderAt(path: string): Promise<Holder | undefined> {
 }
 
 /** A socket file stays behind when its process dies. Resolves to whether there was such a one. */
-async function removeStale(path: string): Promise<boolean> {
+export async function removeStale(path: string): Promise<boolean> {
   if (process.platform === 'linux' || process.platform === 'win32') return false
   const socket = connect(path)
   try {
@@ -196,7 +196,7 @@ async function removeStale(path: string): Promise<boolean> {
 
 /** Checks whether a process has the log in that folder, without taking it. */
 export async function isLogHeld(folder: string, files: LogFiles = realFiles): Promise<boolean> {
-  const socket = connect(addressOf(await files.folder(folder)))
+  const socket = connect(addressOf('log', await files.folder(folder)))
   try {
     await once(socket, 'connect')
     return true

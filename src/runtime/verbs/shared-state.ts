@@ -6,11 +6,12 @@ import type { Verb } from '../../actors/definition/role.ts'
 import { type Kept, notTheOwner, SHARED_SCOPES, type Written } from '../../actors/turn/state.ts'
 import { LONGEST_KEY } from '../../blackboard/entry.ts'
 import { isObject } from '../../shared/checks.ts'
-import { ConfigurationError, describe, MessageRejectedError, shown } from '../../shared/errors.ts'
+import { ConfigurationError, DramatisError, describe, MessageRejectedError, shown } from '../../shared/errors.ts'
 import type { Cell } from '../host/agent.ts'
 import type { AgentDirectory } from '../host/directory.ts'
 import type { Journal } from '../host/journal.ts'
 import type { Unrecorded } from '../log/records.ts'
+import { whileLocked } from '../store/file-lock.ts'
 import type { HostCaller, HostVerb } from './calls.ts'
 
 const VERSION = 1
@@ -26,21 +27,32 @@ export class PersistentFile {
   }
 
   /**
-   * Calls `act` when the store has what the file has, also what another process wrote there, and writes the file if
-   * `act` has changed the store. Calls run one after the other. If the file cannot be written, the store does not keep
-   * the change either.
+   * Calls `act` when the store has what the file has, also what another process wrote there. With `hasChanged` no other
+   * process of this machine writes meanwhile, and the file is written if `act` has changed the store. Calls run one
+   * after the other. If the file cannot be written, the store does not keep the change either.
    *
    * Rejects with `ConfigurationError` for a file that cannot be read or written, or is of another kind.
    */
-  use<T>(store: StateStore, act: () => T, hasChanged: (result: T) => boolean): Promise<T> {
-    const used = this.#last.then(async () => {
+  use<T>(store: StateStore, act: () => T, hasChanged?: (result: T) => boolean): Promise<T> {
+    const use = async () => {
       await this.#load(store)
       const result = act()
-      if (hasChanged(result)) await this.#save(store)
+      if (hasChanged?.(result)) await this.#save(store)
       return result
-    })
+    }
+    const used = this.#last.then(hasChanged ? () => this.#alone(use) : use)
     this.#last = used.catch(() => {})
     return used
+  }
+
+  async #alone<T>(use: () => Promise<T>): Promise<T> {
+    try {
+      await mkdir(dirname(this.#path), { recursive: true })
+      this.#seen = '' // a stamp may come again within one tick of the file system's clock
+      return await whileLocked(this.#path, use)
+    } catch (error) {
+      throw error instanceof DramatisError ? error : this.#fault('written', error)
+    }
   }
 
   async #load(store: StateStore): Promise<void> {
@@ -58,7 +70,6 @@ export class PersistentFile {
   async #save(store: StateStore): Promise<void> {
     const beside = `${this.#path}.${process.pid}.tmp`
     try {
-      await mkdir(dirname(this.#path), { recursive: true })
       const values = Object.fromEntries(store.entries())
       await writeFile(beside, `${JSON.stringify({ version: VERSION, values })}\n`, { mode: 0o600, flush: true })
       await rename(beside, this.#path)
@@ -184,7 +195,7 @@ export class SharedStates {
     const key = keyIn(given)
     const read = () => store.read(key)
     const { file } = this.#needs
-    return file && scope === 'persistent' ? file.use(store, read, () => false) : read()
+    return file && scope === 'persistent' ? file.use(store, read) : read()
   }
 
   #update(given: Arguments, caller: HostCaller): Written | Promise<Written> {
