@@ -150,10 +150,12 @@ t.test('without a key a team of models writes on its blackboard, too, in each ru
   const team = createTeam({ agents, models: 'rehearsal', logger: quiet, orchestration: { strategy: 'blackboard' } })
   t.teardown(() => team.close())
   for (const query of ['What is it?', 'What else?', 'What else?']) {
-    const { finalOutput, error } = await team.execute(query, { threadId: 'talk' })
+    const { finalOutput, error, messageHistory } = await team.execute(query, { threadId: 'talk' })
     t.equal(error, null)
     t.match(finalOutput, /\[rehearsal\].* by (ann|bob)\)/)
-    t.equal(finalOutput?.split('\n').length, 2, 'each wrote once')
+    t.equal(finalOutput?.split('\n').length, 2, 'each under a key of its own')
+    const written = messageHistory.filter(({ type }) => type === 'publish').map(({ sender }) => sender)
+    t.same(written.toSorted(), ['$orchestrator', 'ann', 'bob'], 'each once')
   }
 })
 

@@ -334,7 +334,7 @@ for (const scope of ['run', 'team'] as const)
             strategy: 'custom',
             async run(orchestrator) {
               await orchestrator.requestAll(['a', 'b'], 'go')
-              await orchestrator.blackboard.write('heard.1', { n: 1 }, 'fact')
+              await Promise.all([1, 2].map((n) => orchestrator.blackboard.write(`heard.${n}`, { n }, 'fact')))
               return ''
             },
           },
@@ -348,10 +348,11 @@ for (const scope of ['run', 'team'] as const)
         { sender: 'a', recipient: null, content: 'own', structuredData: { key: 'own', author: 'a', version: 1 } },
         { sender: 'b', recipient: null, content: 'own', structuredData: { key: 'own', author: 'b', version: 2 } },
         { sender: '$orchestrator', recipient: null, content: 'heard.1', structuredData: { value: { n: 1 } } },
+        { sender: '$orchestrator', recipient: null, content: 'heard.2', structuredData: { value: { n: 2 } } },
       ])
       const events = (await told).flatMap((event) => (event.type === 'message' ? event.message : []))
       t.same(where(events, 'type', 'publish'), published)
-      t.equal(orchestrationTrace.events.filter(({ details }) => Object(details).type === 'publish').length, 3)
+      t.equal(orchestrationTrace.events.filter(({ details }) => Object(details).type === 'publish').length, 4)
     },
   )
 

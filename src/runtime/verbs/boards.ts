@@ -48,6 +48,8 @@ export interface BoardSettings {
 export class Boards {
   readonly #needs: Needs
   readonly #settings: BoardSettings
+  /** Runs whose history has the message of an entry. */
+  readonly #inHistory = new WeakMap<BlackboardEntry, Set<RunState>>()
   #teamBoard: Board | undefined
   /** Number of entries of the team's board that the log has. */
   #logged = 0
@@ -164,7 +166,7 @@ export class Boards {
   /** Writes an entry. The history has it as a message of type publish, also where nobody has subscribed to it. */
   async publish(cell: Cell, run: RunState, { key, value, entryType, options }: Publication): Promise<BlackboardEntry> {
     const entry = await this.view(run, cell.name).write(key, value, entryType, options)
-    if (run.told?.entry === entry) return entry
+    if (this.#inHistory.get(entry)?.has(run)) return entry // another write may have come meanwhile
     const message = { type: 'publish' as const, flags: TO_ALL, sender: cell.index, content: key }
     this.#log(run, { ...message, data: JSON.stringify(entry) })
     return entry
@@ -194,7 +196,10 @@ export class Boards {
     if (before) {
       copyId(before.message, 0, memory, 0)
       before.agents.add(cell.index)
-    } else run.told = { entry, message: memory, agents: new Set([cell.index]) }
+    } else {
+      run.told = { entry, message: memory, agents: new Set([cell.index]) }
+      this.#inHistory.set(entry, (this.#inHistory.get(entry) ?? new Set()).add(run))
+    }
     if (!drops) this.#needs.team.force(cell.index, bytes)
     this.#needs.journal.appendOwned(run, memory, bytes)
     this.#needs.admission.message({ sender: this.#needs.directory.cells[0]!, run, memory, at: 0 })
