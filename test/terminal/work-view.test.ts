@@ -7,6 +7,7 @@ import type { Test } from 'tap'
 import t from 'tap'
 import { createTeam, type Digest, defineAgent, loadTeam } from '../../src/index.ts'
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
+import { httpApi } from '../../src/service/api/index.ts'
 import { DigestFold } from '../../src/service/digest/digest-fold.ts'
 import type { Screen } from '../../src/service/shared/screen.ts'
 import { Chat } from '../../src/service/terminal/chat.ts'
@@ -17,6 +18,7 @@ import { WorkNews } from '../../src/service/terminal/work.ts'
 import { systemClock } from '../../src/shared/clock.ts'
 import { silent } from '../kit/team.ts'
 import { type Answer, calls, FakeModel } from '../models/fake-model.ts'
+import { callerOf, send } from '../service/http/stage.ts'
 import { all, says, stage } from '../team/stage.ts'
 import { FakeTerminal } from './fake-terminal.ts'
 
@@ -110,6 +112,14 @@ t.test(
       ])
         t.match(text, part, `${width} columns`)
     }
+    const api = httpApi({ teams: { desk: team }, authorize: callerOf, logger: silent })
+    t.teardown(() => api.close())
+    const progressOf = async (query: string) => {
+      const { body } = await send(api, 'GET', `/api/agents${query}`)
+      return body.agents.find(({ name }: { name: string }) => name === 'task_executor').progress
+    }
+    t.match(await progressOf('?progress=1'), { round: 3, maxRounds: 4, subtask: '2 of 3: 測試它' }, 'over HTTP')
+    t.equal(await progressOf(''), undefined, 'for who asks for it')
     open()
     t.match(await run.result, { finalOutput: 'It is there.' })
     t.equal(team.getAgent('task_executor')?.getProgress(), undefined, 'it handles nothing')
