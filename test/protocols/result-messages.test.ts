@@ -5,6 +5,7 @@ import { type SubTask, type SubTaskResult, subTaskResultSchema } from '../../src
 import { scriptedModel, testTeam } from '../../src/testing.ts'
 import { silent } from '../kit/team.ts'
 import { after, all, refuses, says, stage, throws } from '../team/stage.ts'
+import { leads, play, task, works } from './led-team.ts'
 
 type Context = Pick<typeof t, 'same' | 'teardown'>
 
@@ -220,3 +221,34 @@ for (const [fate, { code, line, result }] of Object.entries(fates))
             t.same(resultsIn(heard.flatMap((event) => (event.type === 'message' ? event.message : []))), results)
           },
         )
+
+t.test('who delegates under hierarchical gets plain data; a task handed off has one result', async (t) => {
+  const heard: unknown[] = []
+  const boss = leads([task('ann', 'dig')], { summary: ({ results }) => results.map(({ result }) => result) })
+  const ann = works(async (_message, context) => {
+    heard.push((await context.delegate('bob', 'shovel')).result)
+    await context.handoff('bob', 'dig on')
+    return ''
+  })
+  const bob = works(() => ({ cm: 40 }))
+  const result = await play(t, { boss, ann, bob }, { workerAutonomy: 'high' })
+  t.equal(result.finalOutput, '[{"cm":40}]')
+  t.same(heard, [{ cm: 40 }])
+  const done = { parentTaskId: result.runId, status: 'COMPLETED', resultData: { cm: 40 } }
+  const tasks = result.messageHistory.filter(({ type }) => type === 'delegate')
+  t.match(resultsIn(result.messageHistory), [
+    { ...done, subTaskId: tasks.find(({ content }) => content === 'shovel')?.id, workerAgentRole: 'bob' },
+    { ...done, subTaskId: tasks.find(({ content }) => content === 'dig')?.id, workerAgentRole: 'ann' },
+  ])
+})
+
+t.test('a worker of hierarchical that fails its task by a result of its own has not done it', async (t) => {
+  const ann = works(({ id: subTaskId }) => ({
+    subTaskId,
+    status: 'FAILED',
+    errorDetails: { message: 'rock', type: 'SOIL' },
+  }))
+  const result = await play(t, { boss: leads([task('ann', 'dig')]), ann }, { workerAutonomy: 'high' })
+  t.match(result.error, { code: 'AGENT_FAILED', message: 'rock', details: { agent: 'ann', type: 'SOIL' } })
+  t.match(resultsIn(result.messageHistory), [{ status: 'FAILED', errorDetails: { message: 'rock', type: 'SOIL' } }])
+})
