@@ -1,7 +1,7 @@
 /**
  * Writes the schema of an answer in words that all providers take: one type each, closed objects that require each
- * property, `anyOf` with null for what may be left out, and bounds of numbers in words alone. Answers are checked by the
- * schema itself.
+ * property, `anyOf` with null for what may be left out, and bounds of numbers in their descriptions. Answers are
+ * checked by the schema itself.
  * Sources: OpenAI, "Structured Outputs" (strict); Google, "Structured output"; Anthropic, "Structured outputs".
  */
 import { z } from 'zod'

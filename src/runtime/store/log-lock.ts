@@ -7,9 +7,9 @@ import { createHash, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
-import { connect, createServer, type Server } from 'node:net'
+import { connect, createServer, type Server, type Socket } from 'node:net'
 import { hostname, tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { LogHeldError, LogLostError } from '../../shared/errors.ts'
 import { hasCode, type LogFiles, realFiles, writeWhole } from './log-files.ts'
 
@@ -136,7 +136,7 @@ export class LogLock {
 }
 
 /** On Linux in the abstract namespace, where nothing is left behind; elsewhere a pipe or a file for temporary ones. */
-export function addressOf(kind: 'log' | 'file', identity: string): string {
+function addressOf(kind: 'log' | 'file', identity: string): string {
   const name = `dramatis-${kind}-${createHash('sha256').update(identity).digest('hex').slice(0, 24)}`
   if (process.platform === 'linux') return `\0${name}`
   if (process.platform === 'win32') return `\\\\.\\pipe\\${name}`
@@ -179,7 +179,7 @@ async function holderAt(path: string): Promise<Holder | undefined> {
 }
 
 /** A socket file stays behind when its process dies. Resolves to whether there was such a one. */
-export async function removeStale(path: string): Promise<boolean> {
+async function removeStale(path: string): Promise<boolean> {
   if (process.platform === 'linux' || process.platform === 'win32') return false
   const socket = connect(path)
   try {
@@ -231,4 +231,62 @@ function heldBy(path: string, owner: Holder | undefined): LogHeldError {
     `The log in ${path} is held by ${who}. Stop that process first, let the start wait for it (stateManagement.waitForLogMs), or give this team a path of its own.`,
     { path, ...(owner && { pid: owner.pid, host: owner.host }) },
   )
+}
+
+/*
+ * Locks of single files, for one change each. Who waits is connected to the socket of who has the lock until it is
+ * free.
+ */
+
+/** Time after which who holds a file is taken to be stuck, in ms. */
+const STUCK_MS = 10_000
+
+/** Runs `act` with the file locked. Rejects if another process holds it for ten seconds without an end. */
+export async function whileLocked<T>(path: string, act: () => Promise<T>): Promise<T> {
+  const address = addressOf('file', `${await realFiles.folder(dirname(path))}/${basename(path)}`)
+  const free = await taken(address)
+  try {
+    return await act()
+  } finally {
+    await free()
+  }
+}
+
+async function taken(address: string): Promise<() => Promise<void>> {
+  for (;;) {
+    const waiting = new Set<Socket>()
+    const server = createServer((socket) => {
+      waiting.add(socket)
+      socket.on('error', () => {}).on('close', () => waiting.delete(socket)) // it has waited long enough
+    })
+    try {
+      server.listen({ path: address, exclusive: true }) // not shared with other workers of a cluster
+      await once(server, 'listening')
+    } catch (error) {
+      if (!hasCode(error, 'EADDRINUSE')) throw error
+      if (!(await removeStale(address))) await freed(address)
+      continue
+    }
+    return async () => {
+      const closed = once(server, 'close')
+      server.close()
+      for (const socket of waiting) socket.destroy()
+      await closed
+    }
+  }
+}
+
+/** Resolves when who holds the lock lets go of it, or has done so. */
+async function freed(address: string): Promise<void> {
+  let isStuck = false
+  const socket = connect(address).setTimeout(STUCK_MS, () => {
+    isStuck = true
+    socket.destroy()
+  })
+  try {
+    await once(socket.resume(), 'close')
+  } catch {
+    // Nobody listens there any more.
+  }
+  if (isStuck) throw new Error(`another process has held it for ${STUCK_MS} ms`)
 }

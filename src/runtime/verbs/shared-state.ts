@@ -11,7 +11,7 @@ import type { Cell } from '../host/agent.ts'
 import type { AgentDirectory } from '../host/directory.ts'
 import type { Journal } from '../host/journal.ts'
 import type { Unrecorded } from '../log/records.ts'
-import { whileLocked } from '../store/file-lock.ts'
+import { whileLocked } from '../store/log-lock.ts'
 import type { HostCaller, HostVerb } from './calls.ts'
 
 const VERSION = 1
