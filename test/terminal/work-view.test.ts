@@ -212,7 +212,10 @@ for (const [field, orchestration] of plans)
           fold.read(line)
           return news.news(line, fold, none)
         })
-        const panel = chatLines(fold, STATE, { width: 99, height: 40 }, fold.now, none, none).join('\n')
+        const panel = chatLines(fold, STATE, { width: 99, height: 40 }, fold.now, {
+          context: none,
+          progress: none,
+        }).join('\n')
         const reason = 'It is run only if the result of task 1 equals "rain", and that is "sun".'
         t.match(panel, /^ {2}\[-\] \[\.{5}\] fetch \(two\) umbrellas +skipped {2}\S+ s$/m)
         t.ok(panel.includes(`\n    ${reason}\n`))
