@@ -33,7 +33,7 @@ import type { RequestOptions } from '../definition/context.ts'
 import { handled, quiet, rejected } from '../definition/promises.ts'
 import { ACKNOWLEDGE, OWN_WORK } from '../definition/role.ts'
 import type { Logged } from './logged-turn.ts'
-import type { AgentThread, OpenTurn, Wait } from './open-turn.ts'
+import type { AgentThread, OpenTurn, Settlements, Wait } from './open-turn.ts'
 import type { TurnStart } from './replay.ts'
 import { uploadsFor } from './run-views.ts'
 
@@ -135,6 +135,8 @@ export class TurnCalls {
   readonly #thread: AgentThread
   readonly #turn: OpenTurn
   readonly #open = new Set<Wait>()
+  /** Set with the first wait: turns that only send need none. */
+  #settlements: Settlements | undefined
 
   constructor(thread: AgentThread, turn: OpenTurn) {
     this.#thread = thread
@@ -150,7 +152,9 @@ export class TurnCalls {
   /** Opens a wait; `signal` withdraws it. */
   add(correlation: number, kind: Wait['kind'], to: string, signal: AbortSignal | undefined): Promise<unknown> {
     const { waits, parking } = this.#thread
-    const { start, steps, settlements } = this.#turn
+    const { start, steps } = this.#turn
+    this.#settlements ??= this.#turn.settlements
+    const settlements = this.#settlements
     const ofSteps = steps?.began()
     settlements.open += 1
     const promise = new Promise<unknown>((resolve, reject) => {
