@@ -11,10 +11,14 @@ const SHOWS: Readonly<Record<string, string>> = {
   'web-team': 'a manager plans, approves and sends back; two developers write and test',
   'api-debate': 'an advocate and a critic argue with evidence; a judge decides',
   'data-desk': 'analysts share a blackboard; one of them loses its thread, and its work goes on',
+  'cluster-demo': 'three processes share a team; one is killed and one is frozen, and nothing is lost or done twice',
   'night-desk': 'a process is killed three times, and each next one goes on with what the log has',
   'coding-desk': 'an orchestrator asks, plans and delegates; an executor writes and tests a program',
   'city-desk': 'a question goes to the experts that it concerns, and comes back as one answer',
 }
+
+/** Needs more than Node, a PostgreSQL, and is run by its name alone. */
+const ALONE = ['cluster-demo']
 
 const LONGEST_MS = 120_000
 
@@ -34,7 +38,7 @@ if (unknown.length > 0) {
   console.error(`There is no example ${unknown.join(', ')}. There are ${Object.keys(SHOWS).join(', ')}.`)
   process.exit(1)
 }
-const names = wanted.length > 0 ? wanted : Object.keys(SHOWS)
+const names = wanted.length > 0 ? wanted : Object.keys(SHOWS).filter((name) => !ALONE.includes(name))
 const failures: string[] = []
 for (const name of names) {
   console.log(`\n======== ${name}: ${SHOWS[name]}\n`)
