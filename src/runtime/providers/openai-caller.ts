@@ -8,7 +8,7 @@ import type { ModelClient, ModelPiece, ModelRequest, TokenUsage } from '../../ac
 import { ANSWER_LIMITS, type AnswerLimits, boundedAnswer } from '../../shared/answers.ts'
 import { DramatisError, type ModelError, type ModelFailureCode } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
-import { picked, valuesIn } from '../../shared/values.ts'
+import { own, picked, valuesIn } from '../../shared/values.ts'
 import { endless, MOST_CALLS, MOST_CHARACTERS } from './collect.ts'
 import { type Asked, type Failing, modelError } from './model-errors.ts'
 import { hostOf, type Provider } from './provider.ts'
@@ -210,13 +210,13 @@ export const told = (of: string, word: string): string | undefined =>
 
 /** Returns the usage of an answer, or undefined if the answer has no valid counts. `input`, `output`: their fields. */
 export function usageIn(given: unknown, input: string, output: string): TokenUsage | undefined {
-  const usage = Object(given)
+  const usage: Record<string, unknown> = Object(given)
   return usageFrom({
-    input: usage[input],
-    output: usage[output],
-    total: usage.total_tokens,
-    cached: Object(usage[`${input}_details`]).cached_tokens,
-    reasoning: Object(usage[`${output}_details`]).reasoning_tokens,
+    input: own(usage, input),
+    output: own(usage, output),
+    total: own(usage, 'total_tokens'),
+    cached: Object(own(usage, `${input}_details`)).cached_tokens,
+    reasoning: Object(own(usage, `${output}_details`)).reasoning_tokens,
   })
 }
 
