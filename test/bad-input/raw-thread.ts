@@ -22,7 +22,8 @@ import {
   writeFrame,
 } from '../../src/mailbox/frame.ts'
 import { TeamMemory } from '../../src/mailbox/team-memory.ts'
-import type { Cell, Life } from '../../src/runtime/host/agent.ts'
+import type { Cell } from '../../src/runtime/host/agent.ts'
+import type { Life } from '../../src/runtime/host/life.ts'
 import type { Thread, ThreadExit } from '../../src/runtime/threads/thread.ts'
 import type { Scheduler } from '../../src/shared/clock.ts'
 import { imbalances, leftovers } from '../kit/accounts.ts'

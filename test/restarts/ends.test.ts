@@ -245,21 +245,6 @@ t.test('what a turn had asked for that does not come again is not asked for agai
   t.equal(looked, 1)
 })
 
-t.test('the watchdog looks at no mailbox of an agent that the program has no more', async (t) => {
-  const lives = new Lives(
-    { bob: () => {} },
-    {
-      later: { ann: () => {} },
-      orchestration: custom(async (script) => (await script.request('ann', 'hello')).content),
-    },
-  )
-  await lives.next({ add: ['ann'] })
-  const after = await lives.next()
-  t.doesNotThrow(() => {
-    for (let looks = 0; looks < 10; looks++) after.host.sharedWords.look()
-  })
-})
-
 const RESTARTS = howMany(150, 1_000)
 
 t.test(`a run that waits for a person waits through ${RESTARTS} restarts, and keeps what it has done`, async (t) => {

@@ -12,7 +12,8 @@ import {
   type Run,
 } from '../../src/index.ts'
 import { OpenWork } from '../../src/runtime/durability/open-work.ts'
-import type { Cell, Life } from '../../src/runtime/host/agent.ts'
+import type { Cell } from '../../src/runtime/host/agent.ts'
+import type { Life } from '../../src/runtime/host/life.ts'
 import type { Batch, Unrecorded } from '../../src/runtime/log/records.ts'
 import type { Supervisor } from '../../src/runtime/supervision/host.ts'
 import { LocalThread } from '../../src/runtime/threads/local-thread.ts'

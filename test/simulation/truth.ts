@@ -3,7 +3,8 @@
  * for. What the supervisor says of waits is held against this: it shares nothing with the graph that the supervisor reads
  * from its books.
  */
-import type { Cell, Life } from '../../src/runtime/host/agent.ts'
+import type { Cell } from '../../src/runtime/host/agent.ts'
+import type { Life } from '../../src/runtime/host/life.ts'
 
 /** What a handler waits for. */
 export type Wait =

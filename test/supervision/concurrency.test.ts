@@ -524,7 +524,7 @@ t.test('rule 19: a permit that comes when there is nothing to hand over any more
     maxConcurrentAgents: 1,
     script: async (script) => {
       const worker = team.cell('worker')
-      t.ok(team.host.gate.take(team.host.runs.find(script.runId)!, worker))
+      t.ok(team.host.permits.take(team.host.runs.find(script.runId)!, worker))
       team.host.ready.touch(worker)
       return (await script.request('other', 'hi')).content
     },

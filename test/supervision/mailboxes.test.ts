@@ -5,7 +5,6 @@ import { defineAgent } from '../../src/actors/definition/definition.ts'
 import { Link, Outbox } from '../../src/actors/turn/link.ts'
 import { ASLEEP, CLAIM, Window } from '../../src/mailbox/channel.ts'
 import { END, REQUEST, SEND } from '../../src/mailbox/frame.ts'
-import { HOST_ASLEEP } from '../../src/mailbox/team-memory.ts'
 import { settingsFrom } from '../../src/runtime/settings/settings.ts'
 import { roomOf } from '../kit/accounts.ts'
 import { BareSupervisor } from '../kit/bare-supervisor.ts'
@@ -749,110 +748,74 @@ for (const [used, turn, step] of [
   })
 }
 
-// * The words that all threads share deny room that the host's records know of, or a wake-up that did not come:
-// forged, or on its way.
+// The words that all threads share deny room that an empty mailbox has: forged, or taken by messages on their way.
 
 const MOST = 8
-const LOOK_MS = 50
+const CHECK_MS = 50
 
-/** A worker whose empty mailbox has room for 2 messages by the words, which the host doubts. It works for `workMs`. */
-async function doubted(t: Test, workMs = 0, unfinished = false) {
-  const team = given(t, { unfinished, communication: { mailboxCapacity: MOST } }).team({
+/** A worker whose empty mailbox has no room by the words, and a message that waits for it. */
+async function denied(t: Test) {
+  const team = given(t, { communication: { mailboxCapacity: MOST } }).team({
     sender: async (_message, context) => {
       await context.send('worker', 'work')
       return 'sent'
     },
-    worker: (_message, context) => context.sleep(workMs),
+    worker: () => {},
   })
   t.equal(await ask(team, 'sender'), 'sent')
   await team.clock.runToIdle()
-  const { directory, repairs, sharedWords, team: memory } = team.host
+  const { directory, repairs, team: memory } = team.host
   const worker = directory.cell('worker')!
   const room = () => memory.room(worker.index).messages
   t.equal(room(), MOST)
-  for (let n = 0; n < MOST - 2; n++) memory.claim(worker.index, 0)
-  sharedWords.doubt(worker)
-  /** The sender's thread is at its claim of that mailbox, or not. */
-  const note = (claims: boolean) => {
-    const { words } = directory.cell('sender')!.life!.window
-    Atomics.store(words, CLAIM, claims ? worker.index + 1 : 0)
-  }
-  return { team, repairs, room, note }
+  for (let n = 0; n < MOST; n++) memory.claim(worker.index, 0)
+  const sent = ask(team, 'sender')
+  await team.clock.advance(1)
+  t.equal(worker.mailbox.parked.length, 1)
+  return { team, worker, memory, room, sent, repairs }
 }
 
-t.test('room that stays denied is given back', async (t) => {
-  const { team, repairs, room } = await doubted(t)
-  await team.clock.advance(4 * LOOK_MS)
-  t.same([repairs.count, room()], [0, 2], 'messages may be on their way')
-  await team.clock.advance(LOOK_MS)
-  t.same([repairs.count, room()], [1, MOST])
-})
-
-t.test('as long as senders find room, as in a flood, what is denied counts as messages on their way', async (t) => {
-  const { team, repairs, room } = await doubted(t)
-  for (let n = 0; n < 20; n++) {
-    const sent = ask(team, 'sender')
-    await team.clock.advance(LOOK_MS)
-    t.equal(await sent, 'sent')
-  }
-  t.same([repairs.count, room()], [0, 2])
-  await team.clock.advance(6 * LOOK_MS)
-  t.same([repairs.count, room()], [1, MOST], 'nobody sends any more')
+t.test('room that an empty mailbox does not have by the words is given back', async (t) => {
+  const { team, room, sent, repairs } = await denied(t)
+  await team.clock.advance(4 * CHECK_MS)
+  t.equal(repairs.count, 0, 'messages may be on their way')
+  await team.clock.advance(CHECK_MS)
+  t.equal(repairs.count, 1)
+  t.equal(await sent, 'sent')
+  await team.clock.runToIdle()
+  t.equal(room(), MOST)
+  t.equal(repairs.count, 1)
 })
 
 t.test('a thread that the system stopped between its claim and its message is waited for', async (t) => {
-  const { team, repairs, room, note } = await doubted(t)
-  note(true)
-  await team.clock.advance(90 * LOOK_MS)
-  t.same([repairs.count, room()], [0, 2])
-  note(false)
-  await team.clock.advance(4 * LOOK_MS)
-  t.same([repairs.count, room()], [0, 2], 'its message may be on its way')
-  await team.clock.advance(LOOK_MS)
-  t.same([repairs.count, room()], [1, MOST])
+  const { team, worker, sent, repairs } = await denied(t)
+  const { words } = team.host.directory.cell('sender')!.life!.window
+  Atomics.store(words, CLAIM, worker.index + 1)
+  await team.clock.advance(90 * CHECK_MS)
+  t.equal(repairs.count, 0)
+  Atomics.store(words, CLAIM, 0)
+  await team.clock.advance(CHECK_MS)
+  t.equal(repairs.count, 1)
+  t.equal(await sent, 'sent')
 })
 
 t.test('a claim that never becomes a message does not deny room for ever', async (t) => {
-  const { team, repairs, room, note } = await doubted(t)
-  note(true)
-  await team.clock.advance(104 * LOOK_MS)
-  t.same([repairs.count, room()], [0, 2])
-  await team.clock.advance(LOOK_MS)
-  t.same([repairs.count, room()], [1, MOST])
-})
-
-t.test('that the host admits messages whose senders found no room proves no room', async (t) => {
-  const { team, repairs, room } = await doubted(t, LOOK_MS)
-  const sent = []
-  for (let n = 0; n < 12; n++) {
-    sent.push(ask(team, 'sender'), ask(team, 'sender'))
-    await team.clock.advance(LOOK_MS)
-  }
+  const { team, worker, sent, repairs } = await denied(t)
+  Atomics.store(team.host.directory.cell('sender')!.life!.window.words, CLAIM, worker.index + 1)
+  await team.clock.advance(100 * CHECK_MS)
   t.equal(repairs.count, 1)
-  await team.clock.runToIdle()
-  t.same(await Promise.all(sent), Array(24).fill('sent'))
-  t.equal(room(), MOST)
+  t.equal(await sent, 'sent')
 })
 
-t.test('a wake-up that has not come is missed by the second check in a row', async (t) => {
-  const { team, repairs } = await doubted(t, 0, true)
-  const { loop, sharedWords, team: memory } = team.host
-  const wakeUp = () => Atomics.store(memory.words, HOST_ASLEEP, 0)
-  const look = () => {
-    sharedWords.look()
-    return repairs.count
-  }
-  for (let n = 0; n < 3; n++) {
-    look()
-    wakeUp()
-    t.equal(look(), 0, 'its message may come after this timer')
-    loop.kick() // here it is
-  }
-  look()
-  wakeUp()
-  t.equal(look(), 0)
-  wakeUp()
-  t.equal(look(), 1)
+t.test('messages that were on their way come: nothing is set right', async (t) => {
+  const { team, worker, memory, room, sent, repairs } = await denied(t)
+  await team.clock.advance(2 * CHECK_MS)
+  for (let n = 0; n < MOST; n++) memory.release(worker.index, 0)
+  team.host.mailboxes.freed(worker, 0)
+  await team.clock.runToIdle()
+  t.equal(await sent, 'sent')
+  t.equal(repairs.count, 0)
+  t.equal(room(), MOST)
 })
 
 // What somebody waits for, and what has a high priority, does not wait until the host has taken all that others

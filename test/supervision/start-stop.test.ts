@@ -9,8 +9,9 @@ import {
   createTeam,
   type DramatisError,
 } from '../../src/index.ts'
-import type { Cell, Life } from '../../src/runtime/host/agent.ts'
+import type { Cell } from '../../src/runtime/host/agent.ts'
 import { HostLoop } from '../../src/runtime/host/core.ts'
+import type { Life } from '../../src/runtime/host/life.ts'
 import type { Part } from '../../src/runtime/supervision/host.ts'
 import { listen } from '../../src/runtime/supervision/pending-life.ts'
 import { restarts } from '../../src/runtime/supervision/restarts.ts'
@@ -445,11 +446,7 @@ t.test('a look that throws ends neither the loop nor leaves what it had not read
     if (looks === 1) throw new Error('broken')
     return false
   }
-  const loop = new HostLoop({
-    clock: { defer: (task) => deferred.push(task) },
-    look,
-    journal: { isTelling: false },
-  })
+  const loop = new HostLoop({ defer: (task) => deferred.push(task) }, { isTelling: false }, look)
   t.throws(() => loop.kick(), { message: 'broken' })
   t.equal(deferred.length, 1, 'it looks again in a later turn')
   deferred.shift()?.()

@@ -253,11 +253,11 @@ class MessageRecovery {
 
   /** Tells senders that their messages are accepted: those waited for room, or for all recipients. */
   giveReceipts(): void {
-    const { directory, receipts } = this.#owners
+    const { directory, requests } = this.#owners
     for (const { run: index, memory, at } of this.#old.asking.values()) {
       const run = this.#states.get(index)
       const sender = directory.cells[frame.senderOf(memory, at)]
-      if (run && sender && !sender.removed) receipts.give(sender, run, memory, at, undefined)
+      if (run && sender && !sender.removed) requests.acknowledge(sender, run, memory, at)
     }
   }
 

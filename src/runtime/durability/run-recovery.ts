@@ -63,7 +63,7 @@ class RunFold {
     else if (entry.kind === 'sync') {
       const { at, error, point, result } = entry
       const isWatched = [...this.#calls.values()].some(({ verb, args }) => verb === 'synced' && args.point === point)
-      syncPoints.restore(state, point, { result, at, error }, isWatched)
+      syncPoints.of(state, point)?.restore({ result, at, error }, isWatched)
     } else if (entry.kind === 'handoff' && entry.step === 'handed_off') {
       state.handoffs += 1
       if (entry.offer !== undefined) state.successors.set(entry.messageId, entry.offer)
@@ -105,14 +105,14 @@ class RunFold {
     const { boards, directory, syncPoints } = this.#owners
     const state = this.#state
     const cell = directory.present(index)
-    if (verb === 'synced') syncPoints.heard(state, String(args.point))
-    else if (verb === 'sync' && cell && !isOfFormer) syncPoints.came(state, String(args.point), cell)
+    if (verb === 'synced') syncPoints.of(state, String(args.point))?.heard()
+    else if (verb === 'sync' && cell && !isOfFormer) syncPoints.of(state, String(args.point))?.came(cell)
     if (failed) return
     if (verb === 'spawn' || verb === 'define') state.spawned += 1
     if (!cell || isOfFormer) return
     if (verb === 'subscribe') boards.subscribeAgain(cell, state, String(args.pattern))
     const watched = verb === 'watch' ? directory.cell(String(args.agent), state) : undefined
-    if (watched) watch(this.#owners, cell, state, watched)
+    if (watched) watch(this.#owners.hostMessages, cell, state, watched)
   }
 
   /** Notes the number under which an open task was given. */

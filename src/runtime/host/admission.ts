@@ -2,6 +2,7 @@
  * Decides whether a message gets into its mailbox: finds the recipient and checks that it accepts the message.
  * mailboxes.ts handles mailboxes without room, and reports the outcome to the sender.
  */
+
 import { tooLarge } from '../../actors/definition/checks.ts'
 import { actingSender, jsonIn, partsOf } from '../../mailbox/codec.ts'
 import {
@@ -37,7 +38,6 @@ import {
 import { type Envelope, envelopeOf } from '../../mailbox/mailbox.ts'
 import { MESSAGE_TYPES } from '../../mailbox/message.ts'
 import type { SubTask } from '../../mailbox/sub-task.ts'
-import type { TeamMemory } from '../../mailbox/team-memory.ts'
 import {
   AgentTerminatedError,
   ChainDepthError,
@@ -45,22 +45,13 @@ import {
   MessageRejectedError,
   shown,
 } from '../../shared/errors.ts'
-import type { HostFrames, OwnFrame, Question } from '../log/host-frames.ts'
+import type { OwnFrame, Question } from '../log/host-frames.ts'
 import { type Cell, type HeldTask, NO_TURN, type OpenRequest } from './agent.ts'
 import type { Cancellation } from './cancellation.ts'
-import type { HostLoop } from './core.ts'
+import type { Core } from './core.ts'
 import { type Delegations, messageRefusal, turnWithin } from './delegation.ts'
-import { type AgentDirectory, ORCHESTRATOR_INDEX, USER_INDEX } from './directory.ts'
-import type { Journal } from './journal.ts'
-import {
-  type BlockedTasks,
-  hasDependencies,
-  type Mailboxes,
-  type Receipts,
-  type Refusal,
-  type Requests,
-  type Sending,
-} from './mailboxes.ts'
+import { ORCHESTRATOR_INDEX, USER_INDEX } from './directory.ts'
+import { hasDependencies, type Mailboxes, type Refusal, type Requests, type Sending } from './mailboxes.ts'
 import type { RunState } from './run.ts'
 
 /** Message for a mailbox. `giver`: the agent that decided to send it, if that is not the sender. */
@@ -68,29 +59,31 @@ export interface Arrival extends Sending {
   readonly giver?: Cell
 }
 
-interface AdmissionNeeds {
-  readonly blocked: BlockedTasks
-  readonly cancellation: Cancellation
-  readonly delegations: Delegations
-  readonly directory: AgentDirectory
-  readonly loop: HostLoop
-  readonly mailboxes: Mailboxes
-  readonly receipts: Receipts
-  readonly requests: Requests
-  readonly team: TeamMemory
-}
-
 export class Admission {
-  readonly #needs: AdmissionNeeds
+  readonly #core: Core
+  readonly #cancellation: Cancellation
+  readonly #delegations: Delegations
+  readonly #mailboxes: Mailboxes
+  readonly #requests: Requests
 
-  constructor(needs: AdmissionNeeds) {
-    this.#needs = needs
+  constructor(
+    core: Core,
+    cancellation: Cancellation,
+    delegations: Delegations,
+    mailboxes: Mailboxes,
+    requests: Requests,
+  ) {
+    this.#core = core
+    this.#cancellation = cancellation
+    this.#delegations = delegations
+    this.#mailboxes = mailboxes
+    this.#requests = requests
   }
 
   /** Admits or refuses a message from an agent or (with `settle`) from a caller in the host. */
   message(arrival: Arrival): void {
     const { sender, run, memory, at } = arrival
-    const { delegations, directory, mailboxes } = this.#needs
+    const { directory } = this.#core
     const { i32 } = memory
     const i = at >> 2
     const word = i32[i + KIND]!
@@ -106,8 +99,7 @@ export class Admission {
     const distrust = sender.settings.untrusted ? messageRefusal(sender, callee, memory, at) : undefined
     if (distrust) return this.#refuse(arrival, callee, 'rejected', distrust)
     if (!callee || !mayReach(sender, callee, run)) {
-      if (callee && isReportToScript(callee, memory, at))
-        return this.#needs.receipts.give(sender, run, memory, at, undefined)
+      if (callee && isReportToScript(callee, memory, at)) return this.#requests.acknowledge(sender, run, memory, at)
       const error = directory.unknown(named ?? callee?.name ?? `#${index}`, run)
       return this.#refuse(arrival, callee, 'unknown_agent', error)
     }
@@ -127,7 +119,7 @@ export class Admission {
       const giver = acting === undefined ? (arrival.giver ?? sender) : directory.cell(acting, run)
       if (!giver || (acting !== undefined && !giver.settings.isAgent))
         return this.#refuse(arrival, callee, 'unknown_agent', directory.unknown(acting ?? '', run))
-      const refusal = delegations.refusal(giver, sender, callee, memory, at)
+      const refusal = this.#delegations.refusal(giver, sender, callee, memory, at)
       if (refusal) return this.#refuse(arrival, callee, 'rejected', refusal)
     }
     const isHeld = isTask && hasDependencies(memory, at)
@@ -138,33 +130,32 @@ export class Admission {
     envelope.within = within
     if (isRequest) open(arrival, callee, envelope)
     run.open += 1
-    if (isHeld && this.#needs.blocked.hold(callee, envelope)) return this.#giveBack(callee, envelope)
+    if (isHeld && this.#core.blocked.hold(callee, envelope)) return this.#giveBack(callee, envelope)
     const { mailbox } = callee
     const { size, shelved } = mailbox.handed
     const hasRoom = mailbox.line.waiting + size + shelved.size < settings.mailbox.capacity
-    if (!within && (flags & ASKS) === 0 && hasRoom) mailboxes.accept(callee, envelope)
+    if (!within && (flags & ASKS) === 0 && hasRoom) this.#mailboxes.accept(callee, envelope)
     else this.#enter(callee, envelope, sender.index === 0)
   }
 
   #refuse(arrival: Arrival, callee: Cell | undefined, reason: Refusal, error: DramatisError): void {
     const { memory, at } = arrival
     // A sender without ASKS has claimed room: it goes back.
-    if (callee && !(flagsOf(memory, at) & ASKS)) this.#needs.mailboxes.freed(callee, lengthOf(memory, at))
-    this.#needs.receipts.refuse(arrival, reason, error)
+    if (callee && !(flagsOf(memory, at) & ASKS)) this.#mailboxes.freed(callee, lengthOf(memory, at))
+    this.#requests.turnAway(arrival, reason, error)
   }
 
   /** `isTrusted`: what the message says of its room is true, because the host has taken it. */
   #enter(callee: Cell, envelope: Envelope<RunState>, isTrusted = false): void {
-    const { mailboxes } = this.#needs
-    if (envelope.within) mailboxes.acceptNested(callee, envelope)
+    if (envelope.within) this.#mailboxes.acceptNested(callee, envelope)
     else if (flagsOf(envelope.memory, envelope.at) & ASKS || !(isTrusted || this.#hasRoom(callee)))
-      mailboxes.admitOrOverflow(callee, envelope)
-    else mailboxes.accept(callee, envelope)
+      this.#mailboxes.admitOrOverflow(callee, envelope)
+    else this.#mailboxes.accept(callee, envelope)
   }
 
   #within(sender: Cell, callee: Cell, memory: Memory, at: number): ReturnType<typeof turnWithin> {
     if (callee.settings.reentrancy !== 'chain') return undefined
-    return turnWithin(this.#needs.requests, sender, turnOf(memory, at), callee)
+    return turnWithin(this.#requests, sender, turnOf(memory, at), callee)
   }
 
   /**
@@ -174,25 +165,23 @@ export class Admission {
   #giveBack(callee: Cell, { memory, at, bytes }: Envelope<RunState>): void {
     if (flagsOf(memory, at) & ASKS) return
     setFlag(memory, at, ASKS)
-    this.#needs.mailboxes.freed(callee, bytes)
+    this.#mailboxes.freed(callee, bytes)
   }
 
   /** Releases a held task to its agent when nothing that it depends on is open any more. */
   release(held: HeldTask): void {
-    const { blocked, cancellation, directory, loop } = this.#needs
     const { callee, envelope } = held
-    const sender = directory.cells[senderOf(envelope.memory, envelope.at)]!
+    const sender = this.#core.directory.cells[senderOf(envelope.memory, envelope.at)]!
     const within = this.#within(sender, callee, envelope.memory, envelope.at)
-    if (within instanceof ChainDepthError) return cancellation.fail(callee, envelope, within)
-    blocked.remove(envelope)
+    if (within instanceof ChainDepthError) return this.#cancellation.fail(callee, envelope, within)
+    this.#core.blocked.remove(envelope)
     envelope.within = within
     this.#enter(callee, envelope)
-    loop.wake()
+    this.#core.loop.wake()
   }
 
   #named(name: string, sender: Cell, run: RunState): Cell | undefined {
-    const { directory } = this.#needs
-    return sender.settings.untrusted ? directory.cell(name, run) : directory.find(name, run)
+    return sender.settings.untrusted ? this.#core.directory.cell(name, run) : this.#core.directory.find(name, run)
   }
 
   /**
@@ -203,7 +192,7 @@ export class Admission {
   #hasRoom({ index, mailbox, settings }: Cell): boolean {
     const there = mailbox.waiting + mailbox.handed.size + mailbox.handed.shelved.size
     const { capacity } = settings.mailbox
-    return there < capacity || (there < 2 * capacity && this.#needs.team.taken(index) > there)
+    return there < capacity || (there < 2 * capacity && this.#core.team.taken(index) > there)
   }
 
   #terminated({ name }: Cell, gone: DramatisError): AgentTerminatedError {
@@ -232,7 +221,6 @@ function unheldKeys({ name, settings }: Cell, memory: Memory, at: number): Messa
   return new MessageRejectedError(text, { path: 'structuredData.apiKeysConfigRef', agent: name, got: wanted })
 }
 
-/** Registers the request: its sender waits for the answer. */
 function open({ sender: caller, run, memory, at, settle }: Sending, callee: Cell, envelope: Envelope<RunState>): void {
   const { i32 } = memory
   const i = at >> 2
@@ -279,49 +267,6 @@ interface Failure {
   error: DramatisError
 }
 
-interface BroadcastNeeds {
-  readonly directory: AgentDirectory
-  readonly hostMessages: HostMessages
-  readonly receipts: Receipts
-}
-
-export class Broadcasts {
-  readonly #needs: BroadcastNeeds
-
-  constructor(needs: BroadcastNeeds) {
-    this.#needs = needs
-  }
-
-  /** Returns the recipients of a broadcast. */
-  everybodyBut(sender: Cell, run: RunState): Cell[] {
-    return this.#needs.directory.agents(run).filter((cell) => cell !== sender)
-  }
-
-  /** Sends the message at `at` to all other agents, or refuses it. */
-  send(sender: Cell, run: RunState, memory: Memory, at: number): void {
-    const { hostMessages, receipts } = this.#needs
-    const distrust = sender.settings.untrusted ? messageRefusal(sender, undefined, memory, at) : undefined
-    if (distrust) return receipts.refuse({ sender, run, memory, at }, 'rejected', distrust)
-    const others = this.everybodyBut(sender, run)
-    const numbers = others.map(() => hostMessages.number())
-    const original = ownCopyOf(memory, at) // the log may discard its own copy before the receipt is sent
-    sender.broadcasts.set(correlationOf(memory, at), { turn: turnOf(memory, at), copies: numbers })
-    const posted = others.map(({ index }, i) =>
-      this.#post(sender, run, addressed(ownCopyOf(memory, at), index, numbers[i]!)),
-    )
-    void Promise.all(posted).then((errors) => {
-      sender.broadcasts.delete(correlationOf(original, 0))
-      const failures = errors.flatMap((error, i) => (error ? { agent: others[i]!.name, error } : []))
-      receipts.give(sender, run, original, 0, refusalOf(failures, others.length))
-    })
-  }
-
-  /** Resolves when the message is accepted, or with the error that refuses it. */
-  #post(sender: Cell, run: RunState, frame: OwnFrame): Promise<DramatisError | undefined> {
-    return new Promise((resolve) => this.#needs.hostMessages.post(sender, run, frame, resolve))
-  }
-}
-
 /**
  * Addresses a copy to one recipient. The copy belongs to no turn: the turn's record in the log is the message itself.
  */
@@ -342,15 +287,6 @@ function refusalOf(failures: readonly Failure[], count: number): MessageRejected
   )
 }
 
-interface HostMessagesNeeds {
-  readonly admission: Admission
-  readonly directory: AgentDirectory
-  readonly frames: HostFrames
-  readonly journal: Journal
-  readonly loop: HostLoop
-  readonly team: TeamMemory
-}
-
 export interface HostRequest {
   readonly target: Cell
   readonly run: RunState
@@ -361,16 +297,19 @@ export interface HostRequest {
   readonly giver?: Cell
   /** Number of the agent's call that the request is made for: a later process finds it by that. */
   readonly call?: number
-  /** Takes the answer. */
   settle(memory: Memory, at: number): void
 }
 
 export class HostMessages {
-  readonly #needs: HostMessagesNeeds
+  readonly #core: Core
+  readonly #admission: Admission
+  readonly #requests: Requests
   #last = 0
 
-  constructor(needs: HostMessagesNeeds) {
-    this.#needs = needs
+  constructor(core: Core, admission: Admission, requests: Requests) {
+    this.#core = core
+    this.#admission = admission
+    this.#requests = requests
   }
 
   /** Continues the numbers of an earlier process. */
@@ -396,7 +335,7 @@ export class HostMessages {
   post(sender: Cell, run: RunState, frame: OwnFrame, told: (error: DramatisError | undefined) => void): void {
     sender.verdicts.set(correlationOf(frame.memory, 0), told)
     this.put(sender, run, frame)
-    this.#needs.loop.wake()
+    this.#core.loop.wake()
   }
 
   /**
@@ -404,9 +343,8 @@ export class HostMessages {
    * receipt.
    */
   put(sender: Cell, run: RunState, { memory, bytes }: OwnFrame): void {
-    const { admission, journal } = this.#needs
-    journal.appendOwned(run, memory, bytes)
-    admission.message({ sender, run, memory, at: 0 })
+    this.#core.journal.appendOwned(run, memory, bytes)
+    this.#admission.message({ sender, run, memory, at: 0 })
   }
 
   /**
@@ -414,11 +352,10 @@ export class HostMessages {
    * mailbox. For an agent without `observe` it is an empty turn.
    */
   report(run: RunState, recipient: number, content: string, data: object): void {
-    const { directory, frames, team } = this.#needs
     const fields = { kind: SEND, type: 'report', recipient, run: run.index, content } as const
-    const frame = frames.make({ ...fields, data: JSON.stringify(data) })
-    team.force(recipient, frame.bytes)
-    this.put(directory.cells[0]!, run, frame)
+    const frame = this.#core.frames.make({ ...fields, data: JSON.stringify(data) })
+    this.#core.team.force(recipient, frame.bytes)
+    this.put(this.#core.directory.cells[0]!, run, frame)
   }
 
   /**
@@ -435,11 +372,10 @@ export class HostMessages {
     giver = sender,
     call = 0,
   }: HostRequest): OpenRequest | undefined {
-    const { admission, frames, journal, loop } = this.#needs
     const correlation = sender.index === USER_INDEX ? ++sender.correlation : this.number()
     const { streams = false, ...asked } = question
     const threadId = asked.threadId ?? run.threadId
-    const { memory, bytes } = frames.make({
+    const { memory, bytes } = this.#core.frames.make({
       kind: REQUEST,
       sender: sender.index,
       recipient: target.index,
@@ -453,13 +389,36 @@ export class HostMessages {
     })
     const { maxMessageBytes } = target.settings.mailbox
     if (bytes > maxMessageBytes) throw tooLarge(bytes, maxMessageBytes)
-    journal.appendOwned(run, memory, bytes)
-    admission.message({ sender, run, memory, at: 0, settle, giver })
-    loop.wake()
+    this.#core.journal.appendOwned(run, memory, bytes)
+    this.#admission.message({ sender, run, memory, at: 0, settle, giver })
+    this.#core.loop.wake()
     return sender.open.get(correlation)
   }
 
+  everybodyBut(sender: Cell, run: RunState): Cell[] {
+    return this.#core.directory.agents(run).filter((cell) => cell !== sender)
+  }
+
+  /** Sends the message at `at` to all other agents, or refuses it. */
+  broadcast(sender: Cell, run: RunState, memory: Memory, at: number): void {
+    const distrust = sender.settings.untrusted ? messageRefusal(sender, undefined, memory, at) : undefined
+    if (distrust) return this.#requests.turnAway({ sender, run, memory, at }, 'rejected', distrust)
+    const others = this.everybodyBut(sender, run)
+    const numbers = others.map(() => this.number())
+    const original = ownCopyOf(memory, at) // the log may discard its own copy before the receipt is sent
+    sender.broadcasts.set(correlationOf(memory, at), { turn: turnOf(memory, at), copies: numbers })
+    const posted = others.map(({ index }, i) => {
+      const frame = addressed(ownCopyOf(memory, at), index, numbers[i]!)
+      return new Promise<DramatisError | undefined>((resolve) => this.post(sender, run, frame, resolve))
+    })
+    void Promise.all(posted).then((errors) => {
+      sender.broadcasts.delete(correlationOf(original, 0))
+      const failures = errors.flatMap((error, i) => (error ? { agent: others[i]!.name, error } : []))
+      this.#requests.acknowledge(sender, run, original, 0, refusalOf(failures, others.length))
+    })
+  }
+
   get #caller(): Cell {
-    return this.#needs.directory.cells[USER_INDEX]!
+    return this.#core.directory.cells[USER_INDEX]!
   }
 }

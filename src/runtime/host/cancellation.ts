@@ -2,20 +2,17 @@
  * Takes back requests and messages, together with everything that their turns wait for. Also removes a message from its
  * mailbox as a dead letter when its turn may not be retried.
  */
-import type { Logger } from '../../actors/definition/tool.ts'
+
 import { CANCEL, correlationOf, RESPONSE, senderOf, setKind } from '../../mailbox/frame.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
 import { CancelledError, type DramatisError, errorFrom, RunAbortedError } from '../../shared/errors.ts'
-import type { HostFrames, OwnFrame } from '../log/host-frames.ts'
+import type { OwnFrame } from '../log/host-frames.ts'
 import type { Cell, OpenRequest } from './agent.ts'
-import type { HostLoop } from './core.ts'
-import type { AgentDirectory } from './directory.ts'
+import type { Core } from './core.ts'
 import type { Dispatcher } from './dispatcher.ts'
-import type { Journal } from './journal.ts'
-import type { BlockedTasks, Mailboxes, Requests } from './mailboxes.ts'
+import type { Mailboxes, Requests } from './mailboxes.ts'
 import type { RunState } from './run.ts'
 
-/** Message that is to be taken back, with the reason. */
 interface Withdrawal {
   callee: Cell
   envelope: Envelope<RunState>
@@ -24,23 +21,17 @@ interface Withdrawal {
   letter: 'cancelled' | 'expired'
 }
 
-interface Needs {
-  readonly blocked: BlockedTasks
-  readonly directory: AgentDirectory
-  readonly dispatcher: Dispatcher
-  readonly frames: HostFrames
-  readonly journal: Journal
-  readonly logger: Logger
-  readonly loop: HostLoop
-  readonly mailboxes: Mailboxes
-  readonly requests: Requests
-}
-
 export class Cancellation {
-  readonly #needs: Needs
+  readonly #core: Core
+  readonly #dispatcher: Dispatcher
+  readonly #mailboxes: Mailboxes
+  readonly #requests: Requests
 
-  constructor(needs: Needs) {
-    this.#needs = needs
+  constructor(core: Core, dispatcher: Dispatcher, mailboxes: Mailboxes, requests: Requests) {
+    this.#core = core
+    this.#dispatcher = dispatcher
+    this.#mailboxes = mailboxes
+    this.#requests = requests
   }
 
   /** Ends the caller's wait. A waiting message is removed; a turn under way is asked to stop. */
@@ -62,7 +53,6 @@ export class Cancellation {
     this.#takeBackAll([this.#takeOut(request, reason)])
   }
 
-  /** Removes an open request: nobody waits for it any more. */
   #takeOut({ caller, correlation, callee, envelope }: OpenRequest, reason: DramatisError | undefined): Withdrawal {
     caller.open.delete(correlation)
     const text = `The request of "${caller.name}" was withdrawn.`
@@ -72,7 +62,7 @@ export class Cancellation {
 
   /** Withdraws a send that still waits for room. A send that has room by now was accepted and stays. */
   #cancelSend(caller: Cell, correlation: number): void {
-    for (const callee of this.#needs.directory.cells)
+    for (const callee of this.#core.directory.cells)
       for (const envelope of callee.mailbox.parked) {
         const { memory, at } = envelope
         if (senderOf(memory, at) !== caller.index || correlationOf(memory, at) !== correlation) continue
@@ -84,7 +74,6 @@ export class Cancellation {
       }
   }
 
-  /** Takes a message back, wherever it is. */
   withdraw(
     callee: Cell,
     envelope: Envelope<RunState>,
@@ -96,21 +85,20 @@ export class Cancellation {
 
   /** Takes a message back, and answers the caller that waits for it with the error. */
   fail(callee: Cell, envelope: Envelope<RunState>, error: DramatisError): void {
-    const request = this.#needs.requests.of(envelope)
-    if (request) this.#needs.requests.answerWithError(request, error)
+    const request = this.#requests.of(envelope)
+    if (request) this.#requests.answerWithError(request, error)
     this.withdraw(callee, envelope, error)
   }
 
   /** Answers a request from the host, in place of the agent that was asked. That agent is asked to stop. */
   answerInstead(request: OpenRequest, frame: OwnFrame): void {
-    const { journal, loop, requests } = this.#needs
     const { callee, envelope, run } = request
-    journal.appendOwned(run, frame.memory, frame.bytes)
+    this.#core.journal.appendOwned(run, frame.memory, frame.bytes)
     setKind(frame.memory, 0, RESPONSE)
-    requests.settle(request, frame.memory, 0)
+    this.#requests.settle(request, frame.memory, 0)
     const text = `The request to "${callee.name}" was answered by somebody else.`
     this.withdraw(callee, envelope, new CancelledError(text, { agent: callee.name }))
-    loop.wake()
+    this.#core.loop.wake()
   }
 
   /** Dead-letters a message and removes it from its mailbox. A sender that waits is notified. */
@@ -120,19 +108,18 @@ export class Cancellation {
     reason: 'cancelled' | 'poison' | 'failed' | 'stopped',
     error: DramatisError,
   ): void {
-    const { mailboxes } = this.#needs
     const errors = reason === 'poison' ? (envelope.deaths ?? []).map((death) => errorFrom(death.error)) : [error]
-    if (!mailboxes.takeOut(cell, envelope, reason, errors, error)) return // the end of another turn has withdrawn it
+    if (!this.#mailboxes.takeOut(cell, envelope, reason, errors, error)) return // the end of another turn has withdrawn it
     this.withdrawRequests(cell, envelope)
     cell.first.groups.forget(envelope.turn)
-    mailboxes.freed(cell, envelope.bytes)
+    this.#mailboxes.freed(cell, envelope.bytes)
   }
 
   /** Dead-letters the blocked tasks of an agent that is stopped permanently: they would never reach it. */
   buryBlocked(agent: Cell, gone: DramatisError): void {
-    const { blocked, mailboxes } = this.#needs
-    for (const { callee, envelope } of blocked.all)
-      if (callee === agent.first && blocked.remove(envelope)) mailboxes.markDead(envelope, 'stopped', [gone], gone)
+    for (const { callee, envelope } of this.#core.blocked.all)
+      if (callee === agent.first && this.#core.blocked.remove(envelope))
+        this.#mailboxes.markDead(envelope, 'stopped', [gone], gone)
   }
 
   /**
@@ -140,13 +127,12 @@ export class Cancellation {
    * continues, and its frames are ignored.
    */
   abandon(cell: Cell, envelope: Envelope<RunState>): void {
-    const { logger, loop } = this.#needs
     const { stopGraceMs } = cell.settings.supervision
     const { run } = envelope
     const text = `The protocol script of run "${run.id}" went on for ${stopGraceMs} ms after its run had ended; it is left alone, and what it still does is ignored. Watch orchestrator.signal in long scripts.`
-    logger.warn({ runId: run.id, stopGraceMs }, text)
+    this.#core.logger.warn({ runId: run.id, stopGraceMs }, text)
     this.bury(cell, envelope, 'cancelled', new RunAbortedError(text, { runId: run.id, stopGraceMs }, run.ending))
-    loop.kick()
+    this.#core.loop.kick()
   }
 
   /** Withdraws the requests of a turn that is to end: nobody needs their answers any more. */
@@ -160,8 +146,8 @@ export class Cancellation {
    */
   logCancel({ caller, correlation, run, turn }: Pick<OpenRequest, 'caller' | 'correlation' | 'run' | 'turn'>): void {
     const fields = { kind: CANCEL, sender: caller.index, run: run.index, turn, correlation }
-    const { memory, bytes } = this.#needs.frames.make(fields)
-    this.#needs.journal.appendOwned(run, memory, bytes)
+    const { memory, bytes } = this.#core.frames.make(fields)
+    this.#core.journal.appendOwned(run, memory, bytes)
   }
 
   /**
@@ -198,11 +184,10 @@ export class Cancellation {
   }
 
   #takeBack({ callee, envelope, reason, letter }: Withdrawal): void {
-    const { dispatcher, mailboxes } = this.#needs
     const holder = callee.holderOf(envelope.turn)
-    if (holder?.mailbox.holds(envelope)) return dispatcher.stop(holder, envelope, reason)
-    if (mailboxes.withdrawParked(callee, envelope, reason)) mailboxes.markDead(envelope, letter, [reason])
-    else if (mailboxes.takeOut(callee, envelope, letter, [reason])) mailboxes.freed(callee, envelope.bytes)
+    if (holder?.mailbox.holds(envelope)) return this.#dispatcher.stop(holder, envelope, reason)
+    if (this.#mailboxes.withdrawParked(callee, envelope, reason)) this.#mailboxes.markDead(envelope, letter, [reason])
+    else if (this.#mailboxes.takeOut(callee, envelope, letter, [reason])) this.#mailboxes.freed(callee, envelope.bytes)
   }
 }
 

@@ -1,6 +1,6 @@
 /** Ends turns: in a commit, or in an error. Withdrawn turns are in cancellation.ts. */
+
 import type { PatchNotice } from '../../actors/definition/assignment.ts'
-import type { Logger } from '../../actors/definition/tool.ts'
 import { errorOf, jsonIn } from '../../mailbox/codec.ts'
 import {
   ANNOUNCED,
@@ -24,7 +24,6 @@ import {
   WHO,
 } from '../../mailbox/frame.ts'
 import { type Envelope, NOT_YET, type TurnRetries } from '../../mailbox/mailbox.ts'
-import type { Clock } from '../../shared/clock.ts'
 import {
   AgentCrashedError,
   CancelledError,
@@ -38,16 +37,15 @@ import {
   StepMismatchError,
 } from '../../shared/errors.ts'
 import { lastSeq } from '../log/run-log.ts'
-import type { Cell, Life } from './agent.ts'
+import type { Cell } from './agent.ts'
 import type { Cancellation } from './cancellation.ts'
-import type { HostLoop, Ready } from './core.ts'
-import type { AgentDirectory } from './directory.ts'
+import type { Core } from './core.ts'
 import type { Dispatcher } from './dispatcher.ts'
-import type { HandedAnswers } from './handed-answers.ts'
-import { isForgotten, isReadAlready, type Journal, unknownStep } from './journal.ts'
+import { rememberHandedAnswers } from './handed-answers.ts'
+import { isForgotten, isReadAlready, unknownStep } from './journal.ts'
+import type { Life } from './life.ts'
 import type { Mailboxes, Requests } from './mailboxes.ts'
-import type { AgentStates } from './parts.ts'
-import type { Gate } from './permits.ts'
+import type { Permits } from './permits.ts'
 import { type RunState, TurnFrames } from './run.ts'
 
 // The estimated duration of an agent's turns adapts quickly to short turns, since a long one may be the machine's
@@ -57,34 +55,31 @@ const TURNS_TO_SLOW = 16
 /** Limit on the patches of one turn: one of its agent's state, and one of its run's. */
 const MOST_PATCHES = 2
 
-interface CommitsNeeds {
-  readonly agentStates: AgentStates
-  readonly cancellation: Cancellation
-  readonly clock: Clock
-  readonly directory: AgentDirectory
-  readonly gate: Gate
-  readonly handedAnswers: HandedAnswers
-  readonly journal: Journal
-  readonly logger: Logger
-  readonly mailboxes: Mailboxes
-  readonly ready: Ready
-  readonly redelivery: Redelivery
-  readonly requests: Requests
-  /** Called with a turn that ends in an error, and is not tried again. */
-  failed(cell: Cell, envelope: Envelope<RunState>, error: DramatisError): void
-  /** Called with a turn whose code has changed since an earlier process began it. */
-  changed(cell: Cell, envelope: Envelope<RunState>, error: DramatisError): void
-}
-
 export class Commits {
-  readonly #needs: CommitsNeeds
+  readonly #core: Core
+  readonly #cancellation: Cancellation
+  readonly #permits: Permits
+  readonly #mailboxes: Mailboxes
+  readonly #redelivery: Redelivery
+  readonly #requests: Requests
 
-  constructor(needs: CommitsNeeds) {
-    this.#needs = needs
+  constructor(
+    core: Core,
+    cancellation: Cancellation,
+    permits: Permits,
+    mailboxes: Mailboxes,
+    redelivery: Redelivery,
+    requests: Requests,
+  ) {
+    this.#core = core
+    this.#cancellation = cancellation
+    this.#permits = permits
+    this.#mailboxes = mailboxes
+    this.#redelivery = redelivery
+    this.#requests = requests
   }
 
   end(cell: Cell, life: Life, envelope: Envelope<RunState>, memory: Memory, at: number): void {
-    const { cancellation, clock, gate, handedAnswers, mailboxes, ready, redelivery } = this.#needs
     const { run, turn } = envelope
     const { i32, f64 } = memory
     const flags = (i32[(at >> 2) + KIND]! >>> 8) & 0xff
@@ -95,24 +90,24 @@ export class Commits {
       if (error.code === 'STEP_MISMATCH') {
         life.patches.delete(turn)
         setKind(memory, at, NOTHING) // the turn has no end
-        return this.#needs.changed(cell, envelope, error)
+        return this.#core.turnChanged(cell, envelope, error)
       }
     }
     const { caller, correlation } = addressEnd(envelope, memory, at)
-    if (envelope.attempt > 1) cancellation.withdrawRequests(cell, envelope) // what only earlier attempts asked
+    if (envelope.attempt > 1) this.#cancellation.withdrawRequests(cell, envelope) // what only earlier attempts asked
     if (envelope.announced) i32[(at >> 2) + KIND]! |= ANNOUNCED << 8
-    if (failed && redelivery.tryAgain(cell, envelope, memory, at)) {
+    if (failed && this.#redelivery.tryAgain(cell, envelope, memory, at)) {
       life.patches.delete(turn)
       setFlag(memory, at, BEGINS_AGAIN)
       return setCorrelation(memory, at, 0) // a turn that is retried has not answered
     }
-    if (failed && envelope.retries && !envelope.cancelled) this.#needs.failed(cell, envelope, errorOf(memory, at))
+    if (failed && envelope.retries && !envelope.cancelled) this.#core.turnFailed(cell, envelope, errorOf(memory, at))
     if (failed && correlation === 0) cell.mailbox.discard(envelope)
     else cell.mailbox.ended(envelope)
     run.messageEnded()
     cell.turns += 1
     if (cell.suspects.size > 0) cell.suspects.delete(envelope)
-    if (!envelope.within) cell.lastEndAt = clock.monotonic() // the outer turn of a nested one continues
+    if (!envelope.within) cell.lastEndAt = this.#core.clock.monotonic() // the outer turn of a nested one continues
     const off = Math.max(0, f64[(at >> 3) + TIME]! - f64[(at >> 3) + STARTED]!) - cell.turnMs
     cell.turnMs += off > 0 ? off / TURNS_TO_SLOW : off / TURNS_TO_SPEED
     if (cell.groups.any) cell.groups.forget(turn)
@@ -120,31 +115,31 @@ export class Commits {
       if (!failed) this.#applyPatches(cell, life, run, turn)
       life.patches.delete(turn)
     }
-    if (envelope.handedOff && run.over) handedAnswers.remember(run) // it may have its answer already
-    mailboxes.freed(cell, envelope.bytes)
-    if (cell.isDoneWith(run)) gate.release(run, cell)
-    if (!cell.isBare(life)) ready.touch(cell)
+    if (envelope.handedOff && run.over) rememberHandedAnswers(this.#core, run) // it may have its answer already
+    this.#mailboxes.freed(cell, envelope.bytes)
+    if (cell.isDoneWith(run)) this.#permits.release(run, cell)
+    if (!cell.isBare(life)) this.#core.ready.touch(cell)
     if (!failed && (flags & HAS_METADATA) !== 0) {
       const missed = readMissed(memory, at)
       if (missed.length > 0) this.#mismatch(cell, run, memory, at, missed)
     }
     if (correlation === 0) {
       if (failed)
-        this.#needs.journal.deadLetter(run, envelope.memory, envelope.at, envelope.cancelled ? 'cancelled' : 'failed', [
+        this.#core.journal.deadLetter(run, envelope.memory, envelope.at, envelope.cancelled ? 'cancelled' : 'failed', [
           errorOf(memory, at),
         ])
       return
     }
-    const request = this.#needs.directory.cells[caller]?.open.get(correlation)
-    if (request?.envelope === envelope) this.#needs.requests.settle(request, memory, at)
+    const request = this.#core.directory.cells[caller]?.open.get(correlation)
+    if (request?.envelope === envelope) this.#requests.settle(request, memory, at)
     else this.#settleOther(run, envelope, memory, at, failed)
   }
 
   /** Settles the end of a turn whose message is not what its sender waits for under that number. */
   #settleOther(run: RunState, envelope: Envelope<RunState>, memory: Memory, at: number, failed: boolean): void {
-    const duty = this.#needs.requests.of(envelope)
-    if (duty) return this.#needs.requests.conclude(duty, memory, at)
-    if (!failed || !envelope.cancelled) this.#needs.journal.deadLetter(run, memory, at, 'late', [])
+    const duty = this.#requests.of(envelope)
+    if (duty) return this.#requests.conclude(duty, memory, at)
+    if (!failed || !envelope.cancelled) this.#core.journal.deadLetter(run, memory, at, 'late', [])
     setCorrelation(memory, at, 0) // the caller has had its one answer
   }
 
@@ -153,7 +148,7 @@ export class Commits {
       `Agent "${cell.name}" took another way when its turn was tried again: it did not ask again for ${missed.join(', ')}. What the earlier attempt did stands beside it. Decide by the message and by steps alone.`,
       { agent: cell.name, missed },
     )
-    this.#needs.journal.record(run, { kind: 'step.mismatch', agent: cell.name, messageId: idOf(memory, at), error })
+    this.#core.journal.record(run, { kind: 'step.mismatch', agent: cell.name, messageId: idOf(memory, at), error })
   }
 
   patch(life: Life, memory: Memory, at: number): void {
@@ -166,10 +161,10 @@ export class Commits {
 
   #applyPatches(cell: Cell, life: Life, run: RunState, turn: number): void {
     try {
-      for (const notice of life.patches.get(turn) ?? []) this.#needs.agentStates.applyPatch(cell, run, notice)
+      for (const notice of life.patches.get(turn) ?? []) this.#core.agentStates.applyPatch(cell, run, notice)
     } catch (error) {
       const text = 'the state that a turn of the agent left cannot be read; it stays what it was'
-      this.#needs.logger.error({ agent: cell.name, turn, error: describe(error) }, text)
+      this.#core.logger.error({ agent: cell.name, turn, error: describe(error) }, text)
     }
   }
 }
@@ -195,30 +190,23 @@ function addressEnd(
   return { caller, correlation }
 }
 
-/** Reads the steps that a redelivered turn did not ask for again. */
 function readMissed(memory: Memory, at: number): string[] {
   const { missed } = Object(jsonIn(readBody(memory, at).metadata)) as { missed?: unknown }
   return Array.isArray(missed) ? missed.map(String) : []
 }
 
-/*
+/**
  * Turns that are tried again, and have done things that the log in memory has given up since: that is read from the
  * durable log first. Until then their messages wait in the mailbox.
  */
-
-interface RecallsNeeds {
-  readonly cancellation: Cancellation
-  readonly journal: Journal
-  readonly loop: HostLoop
-  readonly ready: Ready
-}
-
 export class Recalls {
-  readonly #needs: RecallsNeeds
+  readonly #core: Core
+  readonly #cancellation: Cancellation
   readonly #reading = new Set<Envelope<RunState>>()
 
-  constructor(needs: RecallsNeeds) {
-    this.#needs = needs
+  constructor(core: Core, cancellation: Cancellation) {
+    this.#core = core
+    this.#cancellation = cancellation
   }
 
   /** Checks whether a message that is tried again has to wait for the durable log, and begins to read there. */
@@ -229,23 +217,22 @@ export class Recalls {
   }
 
   async #recall(cell: Cell, envelope: Envelope<RunState>): Promise<void> {
-    const { cancellation, loop, ready } = this.#needs
     this.#reading.add(envelope)
     const error = await this.#read(cell, envelope).then(
       () => unknownIn(cell, envelope),
       (reason: unknown) => unreadable(cell, reason),
     )
     this.#reading.delete(envelope)
-    if (loop.closed) return
-    if (error) cancellation.bury(cell, envelope, 'failed', error)
-    ready.touch(cell)
-    loop.wake()
+    if (this.#core.loop.closed) return
+    if (error) this.#cancellation.bury(cell, envelope, 'failed', error)
+    this.#core.ready.touch(cell)
+    this.#core.loop.wake()
   }
 
   async #read(cell: Cell, envelope: Envelope<RunState>): Promise<void> {
     const { run, turn } = envelope
     const to = run.log.forgottenTo
-    await this.#needs.journal.reread(run, async (entries) => {
+    await this.#core.journal.reread(run, async (entries) => {
       const frames = new TurnFrames(cell.index, turn)
       for await (const entry of entries) {
         if (lastSeq(entry) > to) break
@@ -356,25 +343,21 @@ interface Fate {
   error: DramatisError
 }
 
-/** Retries of a turn that was not tried again. */
 const NO_RETRIES: Readonly<TurnRetries> = { count: 0, late: undefined, instance: undefined }
 
-interface RedeliveryNeeds {
-  readonly cancellation: Cancellation
-  readonly dispatcher: Dispatcher
-  readonly gate: Gate
-  readonly journal: Journal
-  readonly ready: Ready
-  readonly requests: Requests
-  /** Returns the name of a tool that the host runs for that turn, and that may not run twice. */
-  unrepeatableTool(cell: Cell, turn: number): string | undefined
-}
-
 export class Redelivery {
-  readonly #needs: RedeliveryNeeds
+  readonly #core: Core
+  readonly #cancellation: Cancellation
+  readonly #dispatcher: Dispatcher
+  readonly #permits: Permits
+  readonly #requests: Requests
 
-  constructor(needs: RedeliveryNeeds) {
-    this.#needs = needs
+  constructor(core: Core, cancellation: Cancellation, dispatcher: Dispatcher, permits: Permits, requests: Requests) {
+    this.#core = core
+    this.#cancellation = cancellation
+    this.#dispatcher = dispatcher
+    this.#permits = permits
+    this.#requests = requests
   }
 
   /**
@@ -391,7 +374,7 @@ export class Redelivery {
       const fate =
         this.#hindrance(cell, envelope, error) ?? this.#charge(cell, life, envelope, error, print, envelope === alone)
       if (!fate) return true
-      this.#needs.cancellation.bury(cell, envelope, fate.reason, fate.error)
+      this.#cancellation.bury(cell, envelope, fate.reason, fate.error)
       if (fate.reason === 'poison') poisoned = true
       return false
     })
@@ -408,14 +391,14 @@ export class Redelivery {
     envelope.attempt += 1
     envelope.uncharged += 1
     cell.mailbox.takeUp(envelope, true)
-    this.#needs.ready.touch(cell)
+    this.#core.ready.touch(cell)
   }
 
   /** Buries a message that was taken up if something forbids another attempt of its turn. True: nothing does. */
   judgeTakenUp(cell: Cell, envelope: Envelope<RunState>): boolean {
     const error = new AgentCrashedError(`The process of agent "${cell.name}" ended.`, { agent: cell.name })
     const fate = this.#hindrance(cell, envelope, error)
-    if (fate) this.#needs.cancellation.bury(cell, envelope, fate.reason, fate.error)
+    if (fate) this.#cancellation.bury(cell, envelope, fate.reason, fate.error)
     return !fate
   }
 
@@ -428,7 +411,7 @@ export class Redelivery {
     const again = handed.filter((envelope) => {
       if (!life.begun(envelope)) return false
       const fate = this.#hindrance(cell, envelope, error)
-      if (fate) this.#needs.cancellation.bury(cell, envelope, fate.reason, fate.error)
+      if (fate) this.#cancellation.bury(cell, envelope, fate.reason, fate.error)
       return !fate
     })
     for (const envelope of again) envelope.uncharged += 1
@@ -449,12 +432,12 @@ export class Redelivery {
       if (envelope.attempt === 1) envelope.begunAt = NOT_YET
     }
     const dead = untouched.filter((envelope) => envelope.cancelled)
-    for (const envelope of dead) this.#needs.cancellation.bury(cell, envelope, 'cancelled', error)
+    for (const envelope of dead) this.#cancellation.bury(cell, envelope, 'cancelled', error)
     cell.mailbox.giveBack(
       again,
       untouched.filter((envelope) => !envelope.cancelled),
     )
-    this.#needs.ready.touch(cell) // another instance may be free
+    this.#core.ready.touch(cell) // another instance may be free
   }
 
   /** Returns why an interrupted turn may not run again, whatever interrupted it. */
@@ -464,7 +447,7 @@ export class Redelivery {
     if (envelope.within && envelope.handedOff)
       return { reason: 'cancelled', error: cutOffAfterHandoff(cell.name, error) }
     if (isForgotten(envelope)) {
-      if (this.#needs.journal.isKept) return undefined // what it had done is read, and judged, before it begins again
+      if (this.#core.journal.isKept) return undefined // what it had done is read, and judged, before it begins again
       const text = `Agent "${cell.name}" died in a turn so long that the log in memory had to forget how it began, so it is not run again. Use shorter turns, or a durable log (stateManagement).`
       return { reason: 'failed', error: new OutcomeUnknownError(text, { agent: cell.name }, error) }
     }
@@ -538,7 +521,7 @@ export class Redelivery {
     if (step) return outcomeUnknown(cell, step, error)
     envelope.retries ??= { ...NO_RETRIES }
     envelope.retries.late = error
-    this.#needs.dispatcher.stop(cell, envelope, error)
+    this.#dispatcher.stop(cell, envelope, error)
     return undefined
   }
 
@@ -548,7 +531,7 @@ export class Redelivery {
     envelope.retries = { count: count + 1, late: undefined, instance: cell.instance }
     const messageId = idOf(memory, at)
     const error = late ?? thrown
-    this.#needs.journal.record(run, { kind: 'turn.retried', ...cell.whose, messageId, tried: count + 2, error })
+    this.#core.journal.record(run, { kind: 'turn.retried', ...cell.whose, messageId, tried: count + 2, error })
   }
 
   /**
@@ -559,18 +542,18 @@ export class Redelivery {
   beginAgain(cell: Cell, envelope: Envelope<RunState>, reason: DramatisError): void {
     if (!cell.mailbox.holds(envelope) || !cell.life?.begun(envelope)) return
     if (!this.#mayRepeat(cell, envelope)) return
-    this.#needs.dispatcher.stop(cell, envelope, reason)
+    this.#dispatcher.stop(cell, envelope, reason)
   }
 
   /** Checks that nothing is known of the turn that may not be done twice. */
   #mayRepeat(cell: Cell, envelope: Envelope<RunState>): boolean {
-    if (isForgotten(envelope)) return this.#needs.journal.isKept && !cell.settings.playedByModel
+    if (isForgotten(envelope)) return this.#core.journal.isKept && !cell.settings.playedByModel
     return !this.#unknown(cell, envelope) && !isReadAlready(cell, envelope)
   }
 
   /** Finds a step of the turn that is under way, in its thread or in the host, and may not run twice. */
   #unknown(cell: Cell, envelope: Envelope<RunState>): ReturnType<typeof unknownStep> {
-    const tool = this.#needs.unrepeatableTool(cell, envelope.turn)
+    const tool = this.#core.unrepeatableTool(cell, envelope.turn)
     return tool === undefined ? unknownStep(cell, envelope) : { kind: 'tool', name: tool }
   }
 
@@ -580,7 +563,7 @@ export class Redelivery {
    */
   tryAgain(cell: Cell, envelope: Envelope<RunState>, memory: Memory, at: number): boolean {
     const { onHandlerError } = cell.settings.supervision
-    const mayBeginAgain = this.#needs.requests.of(envelope)?.idempotent === true
+    const mayBeginAgain = this.#requests.of(envelope)?.idempotent === true
     const mayRetry = onHandlerError !== 'fail' || cell.settings.turnRetries > 0
     if (envelope.cancelled || envelope.run.ending || !(mayRetry || mayBeginAgain)) return false
     const error = errorOf(memory, at)
@@ -598,8 +581,8 @@ export class Redelivery {
     envelope.announced = false
     envelope.startedAt = NOT_YET
     cell.mailbox.giveBack([envelope], [])
-    if (cell.isDoneWith(envelope.run)) this.#needs.gate.release(envelope.run, cell)
-    this.#needs.ready.touch(cell)
+    if (cell.isDoneWith(envelope.run)) this.#permits.release(envelope.run, cell)
+    this.#core.ready.touch(cell)
     return true
   }
 }

@@ -1,10 +1,10 @@
 /** Decides who may delegate to whom, and how deeply. The host decides, so code in a thread cannot get around it. */
+
 import { type Capability, isTrustedTo, isVerb, trustFor, type Verb } from '../../actors/definition/role.ts'
 import type { Logger } from '../../actors/definition/tool.ts'
 import type { RoutedTask } from '../../actors/turn/delegate.ts'
 import { correlationOf, flagsOf, kindOf, type Memory, REQUEST, TO_ALL, turnOf, typeOf } from '../../mailbox/frame.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
-import type { Clock } from '../../shared/clock.ts'
 import {
   ChainDepthError,
   ConfigurationError,
@@ -13,6 +13,7 @@ import {
 } from '../../shared/errors.ts'
 import { DELEGATION_BOUND, type DelegationBound } from '../settings/agent-settings.ts'
 import type { Cell } from './agent.ts'
+import type { Core } from './core.ts'
 import { type AgentDirectory, ORCHESTRATOR_INDEX, USER_INDEX } from './directory.ts'
 import { type Offered, offeredIn, type Requests } from './mailboxes.ts'
 import type { RunState } from './run.ts'
@@ -28,11 +29,9 @@ export interface Work extends Pick<RoutedTask, 'text' | 'requiredCapabilities'> 
   readonly outputTypes: readonly string[]
 }
 
-/** Declarations of an agent. */
 export interface Declared {
   readonly capabilities: readonly (string | Capability)[]
   readonly tools: readonly string[]
-  /** Tokens that the agent may still use. */
   readonly left: number
 }
 
@@ -358,18 +357,15 @@ export function delegationGraph(agents: readonly Cell[]): Record<string, string[
   return Object.fromEntries(agents.map((from) => [from.name, reached(from)]))
 }
 
-interface Needs {
-  readonly clock: Clock
-  readonly requests: Requests
-  /** Limit on the depth of delegations that agents start themselves. */
-  readonly bound: DelegationBound
-}
-
 export class Delegations {
-  readonly #needs: Needs
+  readonly #core: Core
+  readonly #requests: Requests
+  readonly #bound: DelegationBound
 
-  constructor(needs: Needs) {
-    this.#needs = needs
+  constructor(core: Core, requests: Requests, bound: DelegationBound) {
+    this.#core = core
+    this.#requests = requests
+    this.#bound = bound
   }
 
   /** Returns the error if a delegation must be refused. `from`: the agent in whose name the sender gives the task. */
@@ -401,7 +397,7 @@ export class Delegations {
 
   /** Returns the reason if the agent can never do the task as it is. */
   #flawOfTask(to: Cell, { deadline, requiredCapabilities }: Offered): Obstacle | undefined {
-    const now = this.#needs.clock.now()
+    const now = this.#core.clock.now()
     if (deadline !== null && deadline <= now)
       return {
         why: `the deadline of the task was ${now - deadline} ms ago`,
@@ -419,7 +415,7 @@ export class Delegations {
     from: Cell,
     to: Cell,
     turn: number,
-    { limit, name, why }: DelegationBound = this.#needs.bound,
+    { limit, name, why }: DelegationBound = this.#bound,
   ): DelegationRefusedError | undefined {
     const depth = this.#depth(from, turn) + 1
     if (depth <= limit) return undefined
@@ -436,11 +432,10 @@ export class Delegations {
 
   /** Returns the number of delegations, and handoffs of delegations, that led to the turn. */
   #depth(cell: Cell, turn: number): number {
-    const { requests } = this.#needs
     let depth = 0
-    for (const { envelope } of chainOf(requests, cell, turn)) {
+    for (const { envelope } of chainOf(this.#requests, cell, turn)) {
       if (typeOf(envelope.memory, envelope.at) === 'delegate') depth += 1
-      depth += requests.of(envelope)?.replaced ?? 0
+      depth += this.#requests.of(envelope)?.replaced ?? 0
     }
     return depth
   }

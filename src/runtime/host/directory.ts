@@ -4,7 +4,8 @@ import type { AgentStatus } from '../../actors/definition/task.ts'
 import { MAX_AGENTS, type TeamMemory } from '../../mailbox/team-memory.ts'
 import { ConfigurationError, shown, UnknownAgentError } from '../../shared/errors.ts'
 import { nearest } from '../../shared/text.ts'
-import { Cell, type CellSettings, type Life } from './agent.ts'
+import { Cell, type CellSettings } from './agent.ts'
+import type { Life } from './life.ts'
 import type { RunState } from './run.ts'
 
 export const USER_INDEX = 1
@@ -18,7 +19,6 @@ export class AgentDirectory {
   readonly #newcomer: (name: string) => Cell | undefined
   /** Agents of the directory by index: the first instance of each. */
   readonly cells: Cell[] = []
-  /** All instances of all agents. */
   readonly actors: Cell[] = []
   /**
    * Instances that have a thread, by index. The list is replaced when one begins or ends, so that a reader keeps its
@@ -103,7 +103,6 @@ export class AgentDirectory {
     for (const cell of cells) this.#livingAt.set(cell.index, [...this.livingAt(cell.index), cell])
   }
 
-  /** Returns the instances with that index that have a life. */
   livingAt(index: number): readonly Cell[] {
     return this.#livingAt.get(index) ?? []
   }
@@ -171,7 +170,6 @@ export class AgentDirectory {
     else this.actors.push(...cell.instances) // nobody was there, or only the place of an earlier process
   }
 
-  /** Returns the agent that has the index now. */
   present(index: number): Cell | undefined {
     const cell = this.cells[index]
     return cell?.removed ? undefined : cell
@@ -223,7 +221,6 @@ export class AgentDirectory {
     return this.cells.filter((cell) => cell.settings.isAgent && !cell.removed && (!cell.run || cell.run === run))
   }
 
-  /** Frees the index of a run agent that is gone. */
   vacate(index: number): void {
     this.#free.push(index)
   }

@@ -26,59 +26,16 @@ import {
   turnOf,
 } from '../../mailbox/frame.ts'
 import { type Envelope, NOT_YET } from '../../mailbox/mailbox.ts'
-import type { Scheduler } from '../../shared/clock.ts'
 import { AgentCrashedError, type DramatisError } from '../../shared/errors.ts'
-import type { HostFrames } from '../log/host-frames.ts'
-import type { LimitNotices } from '../logging/limit-notices.ts'
-import type { Cell, Life } from './agent.ts'
-import type { HostLoop, Ready } from './core.ts'
+import type { Cell } from './agent.ts'
+import type { Core } from './core.ts'
 import { ORCHESTRATOR_INDEX } from './directory.ts'
-import { type Journal, loggedFrames } from './journal.ts'
-import type { Gate, Shelf } from './permits.ts'
-import { isHeldBack, type ReplyLane, type RunNotices } from './replies.ts'
+import { loggedFrames } from './journal.ts'
+import type { Life } from './life.ts'
+import type { Permits, Shelf } from './permits.ts'
+import { isHeldBack, type ReplyLane, runNotice } from './replies.ts'
 import type { RunState } from './run.ts'
 import type { CautiousStart } from './staged-start.ts'
-
-/*
- * Hands over nested requests: those that run within an open turn. They do not queue. They go through the ring of the
- * replies, to the instance that has the turn, and with its permit. The thread begins a nested request when all its open
- * turns of the run wait for others, and reports that.
- */
-
-interface NestedRequestsNeeds {
-  readonly caution: CautiousStart
-  readonly frames: HostFrames
-  recalls(cell: Cell, envelope: Envelope<RunState>): boolean
-  readonly journal: Journal
-}
-
-/**
- * Queues the nested requests that may go now behind the other replies. The others wait until their outer turn is
- * redelivered, or for a permit.
- */
-function handNested(needs: NestedRequestsNeeds, cell: Cell, life: Life, mayGoOn: (run: RunState) => boolean): void {
-  for (const envelope of [...cell.mailbox.nested]) {
-    if (!cell.mailbox.holds(envelope.within!)) continue
-    if (!needs.caution.allows(envelope) || !mayGoOn(envelope.run)) continue
-    if (envelope.attempt > 1 && needs.recalls(cell, envelope)) continue
-    const replay = envelope.attempt > 1 ? needs.frames.replay(envelope.turn, loggedFrames(cell, envelope)) : undefined
-    if (replay) life.backlog.push(replay)
-    hand(needs, cell, life, envelope)
-  }
-}
-
-function hand({ journal }: NestedRequestsNeeds, cell: Cell, life: Life, envelope: Envelope<RunState>): void {
-  const { memory, at, bytes } = envelope
-  cell.mailbox.hand(envelope)
-  envelope.handedSeq ||= journal.seq
-  journal.handed(cell, envelope)
-  envelope.lane = 'replies'
-  const copy = ownCopyOf(memory, at, bytes)
-  setTurn(copy, 0, envelope.turn)
-  setStep(copy, 0, envelope.within!.turn) // the step is not used otherwise: it names the outer turn
-  setAttempt(copy, 0, envelope.attempt)
-  life.backlog.push({ memory: copy, bytes })
-}
 
 /*
  * Chooses the next message for an instance of an agent: a permit and the order must allow it, and the instance must
@@ -91,35 +48,21 @@ const AHEAD_MS = 20
 const HANDED_AHEAD = 1024
 const RANKED_AHEAD = 64
 
-interface NextMessageNeeds {
-  readonly caution: CautiousStart
-  readonly gate: Gate
-  /** Checks whether a message that is tried again has to wait for what its earlier attempts have done. */
-  recalls(cell: Cell, envelope: Envelope<RunState>): boolean
-  readonly limits: LimitNotices
-  readonly ready: Ready
-  readonly replies: ReplyLane
-}
-
 export class NextMessage {
+  readonly #core: Core
   readonly #caution: CautiousStart
-  readonly #gate: Gate
-  readonly #limits: LimitNotices
-  readonly #ready: Ready
-  readonly #recalls: NextMessageNeeds['recalls']
+  readonly #permits: Permits
   readonly #replies: ReplyLane
 
-  constructor({ caution, gate, limits, ready, recalls, replies }: NextMessageNeeds) {
-    this.#ready = ready
-    this.#recalls = recalls
+  constructor(core: Core, caution: CautiousStart, permits: Permits, replies: ReplyLane) {
+    this.#core = core
     this.#caution = caution
-    this.#gate = gate
-    this.#limits = limits
+    this.#permits = permits
     this.#replies = replies
   }
 
   of(cell: Cell, life: Life): Envelope<RunState> | undefined {
-    const gate = this.#gate
+    const permits = this.#permits
     const { mailbox, settings, suspects } = cell
     if (life.draining || life.retired) return this.#nothing(cell)
     if (this.#caution.isAsked) {
@@ -135,22 +78,20 @@ export class NextMessage {
       const other = mailbox.handed.size === 0 ? this.#another(cell, new Set(isOpen)) : undefined
       return other ?? (mailbox.handed.size > 0 ? undefined : this.#nothing(cell))
     }
-    if (first && first.attempt > 1 && (this.#isRecalled(cell, first) || this.#isLeft(cell, first)))
+    if (first && first.attempt > 1 && (this.#core.recalls(cell, first) || this.#isLeft(cell, first)))
       return mailbox.handed.size > 0 ? undefined : this.#nothing(cell)
     if (mailbox.handed.size > 0) {
       if (!first || suspects.size > 0 || cell.instances.length > 1) return undefined
       if (settings.isAgent && !this.#mayFollow(cell, life, first)) return undefined
     }
-    if (first && (!settings.isAgent || gate.take(first.run, cell))) return first
+    if (first && (!settings.isAgent || permits.take(first.run, cell))) return first
     if (mailbox.handed.size > 0) return undefined
     const other =
-      first && mailbox.isMixed && gate.mayPass(cell) ? this.#another(cell, new Set([...isOpen, first.run])) : undefined
-    if (!other && cell.permit) gate.release(cell.permit, cell) // its messages are gone
+      first && mailbox.isMixed && permits.mayPass(cell)
+        ? this.#another(cell, new Set([...isOpen, first.run]))
+        : undefined
+    if (!other && cell.permit) permits.release(cell.permit, cell) // its messages are gone
     return other
-  }
-
-  #isRecalled(cell: Cell, envelope: Envelope<RunState>): boolean {
-    return envelope.attempt > 1 && this.#recalls(cell, envelope)
   }
 
   /**
@@ -160,15 +101,14 @@ export class NextMessage {
   #isLeft(cell: Cell, { retries, run }: Envelope<RunState>): boolean {
     if (!retries || retries.instance !== cell.instance || !hasFreeOther(cell, run)) return false
     retries.instance = undefined
-    this.#ready.touchInstance(cell)
+    this.#core.ready.touchInstance(cell)
     return true
   }
 
-  /** Returns the message that may begin while others are held back. */
   #held(cell: Cell): Envelope<RunState> | undefined {
     const held = this.#caution.heldFor(cell)
-    if (!held || this.#isRecalled(cell, held)) return this.#nothing(cell)
-    return !cell.settings.isAgent || this.#gate.take(held.run, cell) ? held : undefined
+    if (!held || (held.attempt > 1 && this.#core.recalls(cell, held))) return this.#nothing(cell)
+    return !cell.settings.isAgent || this.#permits.take(held.run, cell) ? held : undefined
   }
 
   /** Returns the next message for an agent with several turns at once: of a run of which it has no open turn. */
@@ -179,7 +119,7 @@ export class NextMessage {
     if (!mayCome && mailbox.waiting > 0) {
       if (suspects.size > 0) this.#askWhetherQuiet(cell, life)
       else
-        this.#limits.reached(
+        this.#core.limits.reached(
           {
             option: `concurrency of "${cell.name}"`,
             limit: settings.concurrency,
@@ -192,7 +132,7 @@ export class NextMessage {
     const next = mayCome ? this.#another(cell, runsOf(handed.all())) : undefined
     if (next) return next
     for (const run of [...promised]) // its messages are gone, or cannot come
-      if (handed.shelved.size === 0 || !cell.shelvedOf(run)) this.#gate.release(run, cell)
+      if (handed.shelved.size === 0 || !cell.shelvedOf(run)) this.#permits.release(run, cell)
     return next
   }
 
@@ -207,8 +147,8 @@ export class NextMessage {
 
   /** Gives back the permits of messages that must wait. A turn that is open keeps its own. */
   #nothing(cell: Cell): undefined {
-    for (const run of [...cell.promised]) this.#gate.release(run, cell)
-    if (cell.permit && cell.mailbox.handed.size === 0) this.#gate.release(cell.permit, cell)
+    for (const run of [...cell.promised]) this.#permits.release(run, cell)
+    if (cell.permit && cell.mailbox.handed.size === 0) this.#permits.release(cell.permit, cell)
   }
 
   /**
@@ -219,7 +159,7 @@ export class NextMessage {
    * turn, and others wait for it. `runs`: runs whose messages wait.
    */
   #another(cell: Cell, runs: Set<RunState>): Envelope<RunState> | undefined {
-    const gate = this.#gate
+    const permits = this.#permits
     const senders = new Set<number>()
     let passes = false
     let interrupted = 0
@@ -234,9 +174,10 @@ export class NextMessage {
       const sender = senderOf(envelope.memory, envelope.at)
       const line = sender * 2 ** 32 + envelope.priority
       const isFree = !runs.has(envelope.run) && (sender === ORCHESTRATOR_INDEX || !senders.has(line))
-      if (isFree && !this.#isRecalled(cell, envelope) && !this.#isLeft(cell, envelope)) {
-        if (passes && !gate.mayPass(cell)) return undefined
-        if (gate.take(envelope.run, cell)) return envelope
+      const isRecalled = isFree && envelope.attempt > 1 && this.#core.recalls(cell, envelope)
+      if (isFree && !isRecalled && !this.#isLeft(cell, envelope)) {
+        if (passes && !permits.mayPass(cell)) return undefined
+        if (permits.take(envelope.run, cell)) return envelope
         passes = true
       }
       runs.add(envelope.run)
@@ -245,7 +186,6 @@ export class NextMessage {
     return undefined
   }
 
-  /** Checks whether the message may be placed in the window behind others. */
   #mayFollow(cell: Cell, life: Life, envelope: Envelope<RunState>): boolean {
     if (life.run !== envelope.run || isAhead(cell, envelope)) return false
     // A message too large for the ranked ring goes through the plain one, outside of the order of its priority. So it
@@ -254,20 +194,17 @@ export class NextMessage {
   }
 }
 
-/** Returns the number of free places for messages of further runs, over all instances of the agent. */
 const placesOf = ({ instances, settings }: Cell): number =>
   instances.reduce(
     (sum, { stopped, openRuns }) => sum + (stopped ? 0 : Math.max(0, settings.concurrency - openRuns)),
     0,
   )
 
-/** Checks whether a turn that was interrupted waits for an answer. */
 function hasAsked({ open }: Cell, { turn }: Envelope<RunState>): boolean {
   for (const request of open.values()) if (request.turn === turn) return true
   return false
 }
 
-/** Checks whether another instance of the agent has a place for a turn of that run now. */
 const hasFreeOther = ({ instance, instances }: Cell, run: RunState): boolean =>
   instances.some((other) => {
     const { life } = other
@@ -292,31 +229,15 @@ function isAhead({ settings, mailbox, turnMs }: Cell, { priority }: Envelope<Run
   return priority === 0 ? size - ranked >= Math.min(most, HANDED_AHEAD) : ranked >= Math.min(most, RANKED_AHEAD)
 }
 
-/** Checks whether the message is too large for the ring of its priority. */
 const ranksLarge = ({ window }: Life, { priority, bytes }: Envelope<RunState>): boolean =>
   priority !== 0 && bytes > window.ranked.inlineLimit
 
-interface DispatcherNeeds {
-  readonly caution: CautiousStart
-  readonly clock: Scheduler
-  readonly frames: HostFrames
-  readonly gate: Gate
-  readonly journal: Journal
-  readonly limits: LimitNotices
-  readonly loop: HostLoop
-  readonly ready: Ready
-  /** Checks whether a message that is tried again has to wait for what its earlier attempts have done. */
-  recalls(cell: Cell, envelope: Envelope<RunState>): boolean
-  readonly replies: ReplyLane
-  readonly runNotices: RunNotices
-  readonly shelf: Shelf
-  readonly stopGrace: StopGrace
-  /** Begins threads for agents that have none and for which there is something. */
-  awaken(cells: readonly Cell[]): void
-}
-
 export class Dispatcher {
-  readonly #needs: DispatcherNeeds
+  readonly #core: Core
+  readonly #caution: CautiousStart
+  readonly #permits: Permits
+  readonly #replies: ReplyLane
+  readonly #shelf: Shelf
   readonly #next: NextMessage
   /**
    * Full rings, with the agent that waits for space in each; one thread can have several. The thread wakes the host
@@ -324,12 +245,15 @@ export class Dispatcher {
    */
   readonly cramped = new Map<Ring, { cell: Cell; life: Life }>()
 
-  /** Passivated agents that were marked as ready. */
   readonly #asleep: Cell[] = []
 
-  constructor(needs: DispatcherNeeds) {
-    this.#needs = needs
-    this.#next = new NextMessage(needs)
+  constructor(core: Core, caution: CautiousStart, permits: Permits, replies: ReplyLane, shelf: Shelf) {
+    this.#core = core
+    this.#caution = caution
+    this.#permits = permits
+    this.#replies = replies
+    this.#shelf = shelf
+    this.#next = new NextMessage(core, caution, permits, replies)
   }
 
   /**
@@ -340,7 +264,7 @@ export class Dispatcher {
     const { life } = cell
     if (!life) return
     const { run, turn } = envelope
-    const frame = this.#needs.frames.abort(run.index, envelope, reason)
+    const frame = this.#core.frames.abort(run.index, envelope, reason)
     const isShelved = cell.mailbox.handed.shelved.has(turn)
     const line = !isShelved && isHeldBack(cell, life, run.index, turn) ? life.held : life.backlog
     const isLarge = frame.bytes > life.window.replies.inlineLimit // then it cannot pass one that is half written
@@ -348,22 +272,20 @@ export class Dispatcher {
     line.splice(at < 0 ? line.length : at, 0, frame)
     life.gives(turn, timeOf(frame.memory, 0))
     if (cell.suspended.has(run.index)) life.unstopped.add(envelope)
-    else this.#needs.stopGrace.begin(cell, envelope)
-    this.#needs.ready.touchInstance(cell)
-    this.#needs.loop.wake()
+    else endAfterGrace(this.#core, cell, envelope)
+    this.#core.ready.touchInstance(cell)
+    this.#core.loop.wake()
   }
 
   /** Hands over all messages that can be handed over, publishes them, and wakes sleeping threads. */
   flush(): void {
     if (this.cramped.size > 0) this.roomAgain()
-    const { ready } = this.#needs
-    while (ready.marked.size > 0) for (const cell of ready.takeAll()) this.#serve(cell)
-    if (this.#asleep.length > 0) this.#needs.awaken(this.#asleep.splice(0))
+    while (this.#core.ready.marked.size > 0) for (const cell of this.#core.ready.takeAll()) this.#serve(cell)
+    if (this.#asleep.length > 0) this.#core.awaken(this.#asleep.splice(0))
   }
 
-  /** Does the same only for agents with a frame that a turn waits for. */
   hurry(): void {
-    for (const cell of this.#needs.ready.takeHurried()) this.#serve(cell)
+    for (const cell of this.#core.ready.takeHurried()) this.#serve(cell)
   }
 
   #serve(cell: Cell): void {
@@ -391,9 +313,9 @@ export class Dispatcher {
       Atomics.store(life.window.words, ROOM_WANTED, 1)
       if (cell.life === life && ring.free() < ring.capacity >> 1) continue
       this.cramped.delete(ring)
-      this.#needs.ready.touchInstance(cell)
+      this.#core.ready.touchInstance(cell)
     }
-    return this.#needs.ready.marked.size > 0
+    return this.#core.ready.marked.size > 0
   }
 
   /**
@@ -410,11 +332,11 @@ export class Dispatcher {
    * now on.
    */
   #resume(run: RunState, cell: Cell): boolean {
-    if (!this.#needs.gate.resume(run, cell)) return false
+    if (!this.#permits.resume(run, cell)) return false
     for (const envelope of cell.life?.unstopped ?? []) {
       if (envelope.run !== run) continue
       cell.life?.unstopped.delete(envelope)
-      this.#needs.stopGrace.begin(cell, envelope)
+      endAfterGrace(this.#core, cell, envelope)
     }
     return true
   }
@@ -423,7 +345,7 @@ export class Dispatcher {
     const returned: number[] = []
     life.held = life.held.filter((frame) => {
       const shelved = cell.mailbox.handed.shelved.get(turnOf(frame.memory, 0))
-      if (shelved && !this.#needs.shelf.takeBack(cell, life, shelved)) return true
+      if (shelved && !this.#shelf.takeBack(cell, life, shelved)) return true
       if (shelved) returned.push(shelved.turn)
       const run = cell.suspended.get(runOf(frame.memory, 0))
       if (run && !this.#resume(run, cell)) return true
@@ -432,7 +354,7 @@ export class Dispatcher {
       return false
     })
     // They may have got something else than the answer of the person.
-    for (const turn of returned) this.#needs.shelf.consider(cell.first, turn)
+    for (const turn of returned) this.#shelf.consider(cell.first, turn)
   }
 
   #sendReplies(cell: Cell, life: Life): void {
@@ -476,13 +398,39 @@ export class Dispatcher {
     if (handed.ranked > 0) ranked.publish()
   }
 
+  /**
+   * Hands over the nested requests that may go now: those that run within an open turn. They do not queue. They go
+   * through the ring of the replies, behind what is there, to the instance that has the turn, and with its permit. The
+   * thread begins one when all its open turns of the run wait for others, and reports that. Those that may not go wait
+   * until their outer turn is redelivered, or for a permit.
+   */
   #handNested(cell: Cell, life: Life): void {
-    handNested(this.#needs, cell, life, (run) => {
-      const shelved = cell.shelvedOf(run)
-      if (shelved && !this.#needs.shelf.takeBack(cell, life, shelved)) return false
-      return !cell.suspended.has(run.index) || this.#resume(run, cell)
-    })
+    for (const envelope of [...cell.mailbox.nested]) {
+      if (!cell.mailbox.holds(envelope.within!)) continue
+      if (!this.#caution.allows(envelope) || !this.#mayGoOn(cell, life, envelope.run)) continue
+      if (envelope.attempt > 1) {
+        if (this.#core.recalls(cell, envelope)) continue
+        const replay = this.#core.frames.replay(envelope.turn, loggedFrames(cell, envelope))
+        if (replay) life.backlog.push(replay)
+      }
+      cell.mailbox.hand(envelope)
+      envelope.handedSeq ||= this.#core.journal.seq
+      this.#core.journal.handed(cell, envelope)
+      envelope.lane = 'replies'
+      const memory = ownCopyOf(envelope.memory, envelope.at, envelope.bytes)
+      setTurn(memory, 0, envelope.turn)
+      setStep(memory, 0, envelope.within!.turn) // the step is not used otherwise: it names the outer turn
+      setAttempt(memory, 0, envelope.attempt)
+      life.backlog.push({ memory, bytes: envelope.bytes })
+    }
     this.#sendReplies(cell, life)
+  }
+
+  /** Gets a place and a permit for the turns of that run. Returns false if there is none now. */
+  #mayGoOn(cell: Cell, life: Life, run: RunState): boolean {
+    const shelved = cell.shelvedOf(run)
+    if (shelved && !this.#shelf.takeBack(cell, life, shelved)) return false
+    return !cell.suspended.has(run.index) || this.#resume(run, cell)
   }
 
   /**
@@ -496,13 +444,13 @@ export class Dispatcher {
     if (!life.announced.has(run.index)) {
       life.announced.add(run.index)
       run.members.add(cell.index)
-      this.#needs.replies.tellOver(life)
-      life.backlog.push(this.#needs.runNotices.of(cell, run))
+      this.#replies.tellOver(life)
+      life.backlog.push(runNotice(this.#core, cell, run))
     }
     if (!isReplayed) {
       life.replayed = envelope
       life.replayedFor = envelope.attempt
-      const replay = this.#needs.frames.replay(envelope.turn, loggedFrames(cell, envelope), envelope.onMismatch)
+      const replay = this.#core.frames.replay(envelope.turn, loggedFrames(cell, envelope), envelope.onMismatch)
       if (replay) life.backlog.push(replay)
     }
     this.#sendReplies(cell, life)
@@ -558,16 +506,16 @@ export class Dispatcher {
   }
 
   #started(cell: Cell, envelope: Envelope<RunState>): void {
-    const { journal } = this.#needs
+    const { journal } = this.#core
     envelope.handedSeq ||= journal.seq
     if (journal.isKept) journal.handed(cell, envelope)
     if (cell.life) cell.life.run = envelope.run
     if (cell.interleaves) cell.promised.delete(envelope.run)
     if (cell.mailbox.handed.size === 1 || cell.interleaves) this.#begins(envelope)
-    if (envelope.attempt > 1) this.#needs.shelf.consider(cell.first, envelope.turn) // it may have asked a person before
+    if (envelope.attempt > 1) this.#shelf.consider(cell.first, envelope.turn) // it may have asked a person before
   }
 
-  #begins(envelope: Envelope<RunState>, at = this.#needs.clock.monotonic()): void {
+  #begins(envelope: Envelope<RunState>, at = this.#core.clock.monotonic()): void {
     envelope.startedAt = at
     if (envelope.begunAt === NOT_YET || envelope.attempt === 1) envelope.begunAt = at
   }
@@ -592,16 +540,15 @@ export class Dispatcher {
     }
   }
 
-  /** Handles the thread's report that a nested turn has begun. */
   nestedBegan(cell: Cell, envelope: Envelope<RunState>): void {
     this.#begins(envelope)
-    this.#needs.ready.touchInstance(cell)
+    this.#core.ready.touchInstance(cell)
   }
 
   #announce(cell: Cell, envelope: Envelope<RunState>): void {
     envelope.announced = true
     if (envelope.startedAt === NOT_YET) this.#begins(envelope)
-    this.#needs.journal.record(envelope.run, {
+    this.#core.journal.record(envelope.run, {
       kind: 'turn.started',
       ...cell.whose,
       messageId: idOf(envelope.memory, envelope.at),
@@ -614,51 +561,34 @@ export class Dispatcher {
 
 const isForOpenTurn = (memory: Memory): boolean => kindOf(memory, 0) !== REQUEST && kindOf(memory, 0) !== REPLAY
 
-/*
+/**
  * Gives a cancelled turn `supervision.stopGraceMs` to stop, counted from when it executes. After that its thread is
  * ended.
  */
-
-interface StopGraceNeeds {
-  readonly clock: Scheduler
-  /** Gives up a turn whose thread cannot be ended: a script in the host's own thread. */
-  abandon(cell: Cell, envelope: Envelope<RunState>): void
-}
-
-export class StopGrace {
-  readonly #needs: StopGraceNeeds
-
-  constructor(needs: StopGraceNeeds) {
-    this.#needs = needs
-  }
-
-  /** Starts the grace time of the turn. */
-  begin(cell: Cell, envelope: Envelope<RunState>): void {
-    const { clock, abandon } = this.#needs
-    const { life } = cell
-    const { stopGraceMs } = cell.settings.supervision
-    const { attempt } = envelope
-    if (!life) return
-    let wasAtWork = isAtWork(cell, life, envelope)
-    const afterGrace = () => {
-      if (envelope.attempt !== attempt) return // an exit has ended it, or its own end
-      if (!cell.mailbox.holds(envelope) || !life.begun(envelope)) return
-      const atWork = isAtWork(cell, life, envelope)
-      if (!atWork || !wasAtWork) {
-        wasAtWork = atWork
-        clock.timer(stopGraceMs, afterGrace, true)
-        return
-      }
-      if (!life.thread.isolated && !cell.settings.isAgent) return abandon(cell, envelope)
-      cell.life?.kill(
-        new AgentCrashedError(
-          `Agent "${cell.name}" went on for ${stopGraceMs} ms after its turn was cancelled, so its thread was ended. Watch context.signal in long handlers.`,
-          { agent: cell.name, stopGraceMs },
-        ),
-      )
+function endAfterGrace(core: Core, cell: Cell, envelope: Envelope<RunState>): void {
+  const { life } = cell
+  const { stopGraceMs } = cell.settings.supervision
+  const { attempt } = envelope
+  if (!life) return
+  let wasAtWork = isAtWork(cell, life, envelope)
+  const afterGrace = () => {
+    if (envelope.attempt !== attempt) return // an exit has ended it, or its own end
+    if (!cell.mailbox.holds(envelope) || !life.begun(envelope)) return
+    const atWork = isAtWork(cell, life, envelope)
+    if (!atWork || !wasAtWork) {
+      wasAtWork = atWork
+      core.clock.timer(stopGraceMs, afterGrace, true)
+      return
     }
-    clock.timer(stopGraceMs, afterGrace, true)
+    if (!life.thread.isolated && !cell.settings.isAgent) return core.abandon(cell, envelope)
+    cell.life?.kill(
+      new AgentCrashedError(
+        `Agent "${cell.name}" went on for ${stopGraceMs} ms after its turn was cancelled, so its thread was ended. Watch context.signal in long handlers.`,
+        { agent: cell.name, stopGraceMs },
+      ),
+    )
   }
+  core.clock.timer(stopGraceMs, afterGrace, true)
 }
 
 /**

@@ -2,53 +2,35 @@
  * Lets a model remember the answer that another agent gave in its place, after a handoff. Its thread goes on with a
  * conversation in which each message of the user has its answer.
  */
+
 import type { Patch } from 'immer'
 import type { PatchNotice } from '../../actors/definition/assignment.ts'
 import type { Conversation, SpokenTurn } from '../../actors/model/conversation.ts'
 import { isFailure } from '../../mailbox/codec.ts'
 import { BEGINS_AGAIN, END, flagsOf, idOf, kindOf, PATCH, readBody } from '../../mailbox/frame.ts'
-import type { HostFrames } from '../log/host-frames.ts'
 import { framesOf } from '../log/run-log.ts'
 import { type Cell, NO_TURN } from './agent.ts'
-import type { AgentDirectory } from './directory.ts'
-import type { Journal } from './journal.ts'
-import type { AgentStates } from './parts.ts'
+import type { Core } from './core.ts'
 import { lastSuccessor, type RunState } from './run.ts'
 
-interface Needs {
-  readonly agentStates: AgentStates
-  readonly directory: AgentDirectory
-  readonly frames: HostFrames
-  readonly journal: Journal
+/** Adds the answers that the log of the run has to the conversations of those who have handed off, once. */
+export function rememberHandedAnswers(core: Core, run: RunState): void {
+  if (run.handoffs === 0) return
+  const answers = answersIn(run)
+  for (const [index, state] of run.states) {
+    const cell = core.directory.cells[index]
+    const patches = cell?.settings.playedByModel ? [...missing(run, state as Conversation, answers)] : []
+    if (cell && patches.length > 0) addTo(core, cell, run, patches)
+  }
 }
 
-export class HandedAnswers {
-  readonly #needs: Needs
-
-  constructor(needs: Needs) {
-    this.#needs = needs
-  }
-
-  /** Adds the answers that the log of the run has to the conversations of those who have handed off, once. */
-  remember(run: RunState): void {
-    if (run.handoffs === 0) return
-    const answers = answersIn(run)
-    for (const [index, state] of run.states) {
-      const cell = this.#needs.directory.cells[index]
-      const patches = cell?.settings.playedByModel ? [...missing(run, state as Conversation, answers)] : []
-      if (cell && patches.length > 0) this.#add(cell, run, patches)
-    }
-  }
-
-  #add(cell: Cell, run: RunState, patches: Patch[]): void {
-    const { agentStates, frames, journal } = this.#needs
-    const notice: PatchNotice = { scope: 'run', patches }
-    agentStates.applyPatch(cell, run, notice)
-    if (run.threadId === undefined) return // nothing goes on with it
-    const fields = { sender: cell.index, run: run.index, turn: NO_TURN, data: JSON.stringify(notice) }
-    const { memory, bytes } = frames.make({ kind: PATCH, ...fields })
-    journal.appendOwned(run, memory, bytes)
-  }
+function addTo({ agentStates, frames, journal }: Core, cell: Cell, run: RunState, patches: Patch[]): void {
+  const notice: PatchNotice = { scope: 'run', patches }
+  agentStates.applyPatch(cell, run, notice)
+  if (run.threadId === undefined) return // nothing goes on with it
+  const fields = { sender: cell.index, run: run.index, turn: NO_TURN, data: JSON.stringify(notice) }
+  const { memory, bytes } = frames.make({ kind: PATCH, ...fields })
+  journal.appendOwned(run, memory, bytes)
 }
 
 /**

@@ -122,57 +122,9 @@ const isDone = (memory: Memory, at: number) =>
 /** Size in bytes that the remains of a refused message count for: their maximum. */
 const REMAINS = 16_384
 
-/** Dead letter, and the number of bytes that it counts for. */
 export interface MadeLetter {
   readonly letter: DeadLetter
   readonly bytes: number
-}
-
-/** Parts that a dead letter is made with: the names in a message, and the list of dead letters so far. */
-interface Maker {
-  readonly clock: Clock
-  readonly frames: Pick<HostFrames, 'id'>
-  readonly names: Directory
-  readonly deadLetters: DeadLetterList
-}
-
-/**
- * Makes the dead letter of the message at that place. For a message to several recipients the letter is about one of
- * them.
- */
-function letterOf(
-  maker: Maker,
-  memory: Memory,
-  at: number,
-  reason: DeadLetterReason,
-  errors: DramatisError[],
-): MadeLetter {
-  const messageId = idOf(memory, at)
-  const message: AgentMessage = decodeMessage(memory, at, maker.names)
-  if (typeof message.recipient !== 'string') message.recipient = addresseeOf(memory, at, maker.names)
-  const tooLarge = reason === 'rejected' && errors[0]?.code === 'MESSAGE_REJECTED'
-  if (tooLarge) Object.assign(message, remainsOf(message))
-  const letter = {
-    id: isCopy(memory, at) || maker.deadLetters.get(messageId) ? maker.frames.id() : messageId,
-    message,
-    reason,
-    errors,
-    at: maker.clock.now(),
-  }
-  const stored = (message.parts ?? []).reduce((sum, part) => sum + (referenceIn(part)?.bytes ?? 0), 0)
-  return { letter, bytes: tooLarge ? REMAINS : lengthOf(memory, at) + stored }
-}
-
-/** Makes the dead letter of a message that was refused before it was encoded, from what remains of it. */
-function letterOfRemains(
-  { clock, frames }: Pick<Maker, 'clock' | 'frames'>,
-  run: RunState | undefined,
-  remains: Remains,
-  error: DramatisError,
-): MadeLetter {
-  const at = clock.now()
-  const message: AgentMessage = { ...remains, id: frames.id(), runId: run?.id ?? '', sentAt: at }
-  return { letter: { id: message.id, message, reason: 'rejected', errors: [error], at }, bytes: REMAINS }
 }
 
 /** State of the durable log. `ok`: it takes what it is given, in time. `lagMs`: age of the oldest that it has not. */
@@ -211,25 +163,18 @@ export interface JournalKeeper {
   reread<T>(run: number, read: (entries: AsyncIterable<LogEntry>) => Promise<T>): Promise<T>
 }
 
-export interface JournalNeeds {
-  readonly clock: Clock
-  readonly frames: HostFrames
-  readonly runs: RunTable
-  /** Gives the names of agents and runs in a message, for dead letters. */
-  readonly names: Directory
-  /** Called after a record was written: the readers must be called soon. */
-  wake(): void
-}
-
 /** Makes a name for a log. It is not made from the clock's seed: two processes with one seed have two logs. */
 export const newLogName = (): string => randomBytes(8).toString('hex')
 
 export class Journal {
   readonly deadLetters = new DeadLetterList()
   readonly records$: Observable<Batch>
-  readonly #needs: JournalNeeds
+  readonly #clock: Clock
+  readonly #frames: HostFrames
+  readonly #runs: RunTable
+  readonly #names: Directory
+  readonly #wake: () => void
   readonly #records = new Subject<Batch>()
-  /** Number of subscribers of `records$`. */
   #watchers = 0
   /** Set by the readers of the team: they are called before all others. */
   #readers: ((batch: Batch, frames: number) => void) | undefined
@@ -254,8 +199,13 @@ export class Journal {
    */
   name: string | undefined = newLogName()
 
-  constructor(needs: JournalNeeds) {
-    this.#needs = needs
+  /** `names`: of agents and runs in a message, for dead letters. `wake`: the readers must be called soon. */
+  constructor(clock: Clock, frames: HostFrames, runs: RunTable, names: Directory, wake: () => void) {
+    this.#clock = clock
+    this.#frames = frames
+    this.#runs = runs
+    this.#names = names
+    this.#wake = wake
     this.records$ = new Observable((watcher) => {
       this.#watchers += 1
       const subscription = this.#records.subscribe(watcher)
@@ -314,16 +264,14 @@ export class Journal {
     this.keep(run, { kind: 'part.used', hash, size: bytes.length })
   }
 
-  /** Notes that a message was given a turn of that agent. */
   handed(cell: Cell, envelope: Envelope<RunState>): void {
     this.#keeper?.handed(cell, envelope)
   }
 
-  /** Copies frames of an agent into the run's log. */
   appendFrames(run: RunState, memory: Memory, from: number, to: number, count: number): FrameBlock {
     const { seq } = this
     this.seq = seq + count * SEQ_STEP
-    const block = run.log.appendFrames(seq, this.#needs.clock.now(), run.index, memory, from, to, count)
+    const block = run.log.appendFrames(seq, this.#clock.now(), run.index, memory, from, to, count)
     this.#pending.push(block)
     this.hasNews = true
     this.#keeper?.take(block)
@@ -334,7 +282,7 @@ export class Journal {
   appendOwned(run: RunState, memory: Memory, bytes: number): FrameBlock {
     const { seq } = this
     this.seq = seq + SEQ_STEP
-    const block = run.log.appendOwned(seq, this.#needs.clock.now(), run.index, memory, bytes)
+    const block = run.log.appendOwned(seq, this.#clock.now(), run.index, memory, bytes)
     this.frames |= kindBit(memory, 0)
     this.#add(block)
     return block
@@ -347,12 +295,11 @@ export class Journal {
    * count it. Returns the record.
    */
   record(run: RunState | undefined, fields: Unrecorded): HostRecord {
-    const { runs } = this.#needs
     const record = this.#numbered(run, fields)
     if (run) run.log.append(record)
-    else if (concernsRuns(record)) for (const { log } of runs.values()) if (log.isUnderWay) log.append(record)
+    else if (concernsRuns(record)) for (const { log } of this.#runs.values()) if (log.isUnderWay) log.append(record)
     this.#add(record)
-    this.#needs.wake()
+    this.#wake()
     return record
   }
 
@@ -360,7 +307,7 @@ export class Journal {
   #numbered(run: RunState | undefined, fields: Unrecorded): HostRecord {
     const { seq } = this
     this.seq = seq + SEQ_STEP
-    return Object.assign(fields, { seq, at: this.#needs.clock.now(), run: run?.index ?? 0 })
+    return Object.assign(fields, { seq, at: this.#clock.now(), run: run?.index ?? 0 })
   }
 
   #add(entry: LogEntry): void {
@@ -372,20 +319,39 @@ export class Journal {
   /** Keeps the message at that place as a dead letter: nobody will handle it. */
   deadLetter(run: RunState, memory: Memory, at: number, reason: DeadLetterReason, errors: DramatisError[]): void {
     // A letter that was replayed and refused is in the list already, and its sender is notified.
-    const { clock, frames, names } = this.#needs
     const messageId = idOf(memory, at)
     if (reason !== 'overflow' && this.deadLetters.replayed.has(messageId)) {
       const index = recipientOf(memory, at)
-      this.record(run, { kind: 'message.refused', agent: names.name(index), index, messageId })
+      this.record(run, { kind: 'message.refused', agent: this.#names.name(index), index, messageId })
       return
     }
-    const { deadLetters } = this
-    this.#keep(run, letterOf({ clock, frames, deadLetters, names }, memory, at, reason, errors))
+    this.#keep(run, this.#letterOf(memory, at, reason, errors))
+  }
+
+  /**
+   * Makes the dead letter of the message at that place. For a message to several recipients the letter is about one of
+   * them.
+   */
+  #letterOf(memory: Memory, at: number, reason: DeadLetterReason, errors: DramatisError[]): MadeLetter {
+    const messageId = idOf(memory, at)
+    const message: AgentMessage = decodeMessage(memory, at, this.#names)
+    if (typeof message.recipient !== 'string') message.recipient = addresseeOf(memory, at, this.#names)
+    const tooLarge = reason === 'rejected' && errors[0]?.code === 'MESSAGE_REJECTED'
+    if (tooLarge) Object.assign(message, remainsOf(message))
+    const isTaken = isCopy(memory, at) || this.deadLetters.get(messageId)
+    const id = isTaken ? this.#frames.id() : messageId
+    const stored = (message.parts ?? []).reduce((sum, part) => sum + (referenceIn(part)?.bytes ?? 0), 0)
+    return {
+      letter: { id, message, reason, errors, at: this.#clock.now() },
+      bytes: tooLarge ? REMAINS : lengthOf(memory, at) + stored,
+    }
   }
 
   /** Keeps the remains of a message that was refused before it was encoded, as a dead letter. */
   refused(run: RunState | undefined, remains: Remains, error: DramatisError): void {
-    this.#keep(run, letterOfRemains(this.#needs, run, remains, error))
+    const at = this.#clock.now()
+    const message: AgentMessage = { ...remains, id: this.#frames.id(), runId: run?.id ?? '', sentAt: at }
+    this.#keep(run, { letter: { id: message.id, message, reason: 'rejected', errors: [error], at }, bytes: REMAINS })
   }
 
   /** Takes a dead letter off the list. Returns false if it is not there. */

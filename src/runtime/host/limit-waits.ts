@@ -8,8 +8,9 @@ import { jsonIn } from '../../mailbox/codec.ts'
 import { correlationOf, idOf, limitOf, type Memory, readBody, timeOf, turnOf } from '../../mailbox/frame.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
 import type { LimitNotices, LimitWait } from '../logging/limit-notices.ts'
-import type { Cell, Life } from './agent.ts'
+import type { Cell } from './agent.ts'
 import type { AgentDirectory } from './directory.ts'
+import type { Life } from './life.ts'
 import type { RunState } from './run.ts'
 
 /** Yields the first message of each run that waits for such an agent. */
@@ -118,7 +119,6 @@ function* entriesOf(cell: Cell, { run, memory, at }: Envelope<RunState>, { waits
     }
 }
 
-/** Reads the first frame of a wait. */
 function waitFrom(memory: Memory, at: number): KeptWait | undefined {
   const { content: option, data } = readBody(memory, at)
   const { limit, agents } = Object(data === undefined ? undefined : jsonIn(data)) as Partial<KeptLimitData>

@@ -22,8 +22,10 @@ import {
 } from '../../actors/model/conversation.ts'
 import { hashOf, referenceTo } from '../../mailbox/stored-parts.ts'
 import { PartLostError } from '../../shared/errors.ts'
+import type { LimitNotices } from '../logging/limit-notices.ts'
 import type { Cell } from './agent.ts'
 import { ThreadOwners } from './directory.ts'
+import type { Journal } from './journal.ts'
 import type { RunState, RunTable } from './run.ts'
 
 const MOST = 1_000
@@ -37,7 +39,6 @@ interface KeptConversation {
   readonly threadId: string
   readonly conversation: Conversation
   readonly characters: number
-  /** Bytes of its large parts. */
   readonly stored: Map<string, Uint8Array>
 }
 
@@ -111,7 +112,6 @@ export class Conversations {
     return this.#kept.values()
   }
 
-  /** Drops the conversations of an agent that has left. */
   forget(agent: number): void {
     this.#dropAll((kept) => kept.agent === agent)
   }
@@ -191,36 +191,29 @@ export interface PartHolder {
   readonly stored: Map<string, Uint8Array>
 }
 
-interface Needs {
-  /** Maximum number of bytes at a time. */
-  readonly limit: number
-  /** Called when a run refers to bytes for the first time. */
-  taken(run: RunState, hash: string, bytes: Uint8Array): void
-  /** Called when there is no room for bytes of a run. */
-  full(run: RunState, bytes: number): void
-}
-
 interface KeptPart {
   readonly bytes: Uint8Array
   holders: number
 }
 
 export class PartStore {
-  readonly #needs: Needs
+  readonly #journal: Journal
+  readonly #limits: LimitNotices
+  readonly #limit: number
   readonly #kept = new Map<string, KeptPart>()
-  /** Bytes that are stored now. */
   bytes = 0
 
-  constructor(needs: Needs) {
-    this.#needs = needs
+  /** `limit`: maximum number of bytes at a time. */
+  constructor(journal: Journal, limits: LimitNotices, limit = Number.POSITIVE_INFINITY) {
+    this.#journal = journal
+    this.#limits = limits
+    this.#limit = limit
   }
 
-  /** Number of parts that are stored now. */
   get size(): number {
     return this.#kept.size
   }
 
-  /** Returns stored bytes, whoever refers to them. */
   get(hash: string): Uint8Array | undefined {
     return this.#kept.get(hash)?.bytes
   }
@@ -234,14 +227,15 @@ export class PartStore {
     const hash = hashOf(bytes)
     if (run.stored.has(hash)) return hash
     if (!this.#kept.has(hash)) this.#assertRoom(run, bytes.length)
-    this.#needs.taken(run, hash, this.hold(run, hash, bytes))
+    this.#journal.keepPart(run, hash, this.hold(run, hash, bytes))
     return hash
   }
 
   #assertRoom(run: RunState, bytes: number): void {
-    const { limit, full } = this.#needs
+    const limit = this.#limit
     if (this.bytes + bytes <= limit) return
-    full(run, bytes)
+    const reached = { option: 'maxStoredBytes', limit, runId: run.id }
+    this.#limits.reached(reached, `no room for a part of ${bytes} bytes`)
     const text = `A part of ${bytes} bytes has no room: the team stores ${this.bytes} bytes of parts for the runs that it has in memory, and at most ${limit} (maxStoredBytes). Give its URL, wait until other runs have ended, or raise the limit.`
     throw new PartLostError(text, { bytes, stored: this.bytes, limit, runId: run.id })
   }
@@ -266,7 +260,7 @@ export class PartStore {
     for (const [hash, bytes] of from.stored) {
       if (to.stored.has(hash)) continue
       this.hold(to, hash, bytes)
-      this.#needs.taken(to, hash, bytes)
+      this.#journal.keepPart(to, hash, bytes)
     }
   }
 

@@ -8,53 +8,14 @@
 
 import { idOf, SHELVE, UNSHELVE } from '../../mailbox/frame.ts'
 import { type Envelope, NOT_YET } from '../../mailbox/mailbox.ts'
-import { PERMITS_WANTED, type TeamMemory } from '../../mailbox/team-memory.ts'
-import type { Scheduler } from '../../shared/clock.ts'
-import type { HostFrames } from '../log/host-frames.ts'
-import type { LimitNotices, LimitWait } from '../logging/limit-notices.ts'
-import type { Cell, Life, OpenRequest } from './agent.ts'
-import type { HostLoop, Ready, WordRepairs } from './core.ts'
+import { PERMITS_WANTED } from '../../mailbox/team-memory.ts'
+import type { LimitWait } from '../logging/limit-notices.ts'
+import type { Cell } from './agent.ts'
+import type { Core } from './core.ts'
+import type { Life } from './life.ts'
+import type { Requests } from './mailboxes.ts'
 import type { ReplyLane } from './replies.ts'
 import type { RunState } from './run.ts'
-
-/** Decides which agents of a run may execute at the same time (maxConcurrentAgents). */
-export interface Gate {
-  take(run: RunState, cell: Cell): boolean
-  /**
-   * Checks whether messages of other runs may go before the one that waits. They may not if its permit was free while
-   * the agent was busy.
-   */
-  mayPass(cell: Cell): boolean
-  /** Releases the permit of an agent that has nothing of the run any more. */
-  release(run: RunState, cell: Cell): void
-  /** Gets a permit for a turn of that run that gave up its own and is to go on. Returns false if there is none. */
-  resume(run: RunState, cell: Cell): boolean
-  /** Gets a permit for a shelved turn of that run that is to go on. Returns false if there is none. */
-  regain(run: RunState, cell: Cell): boolean
-  /** Gives out permits again, because a turn may have parked. Only where some agent waits for one. */
-  reconsider(): void
-  /** Runs with agents that wait for a permit. */
-  readonly contended: { readonly size: number }
-}
-
-/** Gate without a limit. */
-export const OPEN_GATE: Gate = {
-  take: () => true,
-  mayPass: () => true,
-  release: () => {},
-  resume: () => true,
-  regain: () => true,
-  reconsider: () => {},
-  contended: new Map(),
-}
-
-interface PermitsNeeds {
-  readonly clock: Scheduler
-  readonly limits: LimitNotices
-  readonly ready: Ready
-  readonly repairs: WordRepairs
-  readonly team: TeamMemory
-}
 
 interface Ledger {
   readonly holders: Set<Cell>
@@ -72,9 +33,11 @@ const SLICE_MS = 1
 const OPTION = 'maxConcurrentAgents'
 const LARGEST_SLICE = 64
 
-export class Permits implements Gate {
-  readonly #needs: PermitsNeeds
+/** Decides which agents of a run may execute at the same time (maxConcurrentAgents). */
+export class Permits {
+  readonly #core: Core
   readonly #limit: number
+  readonly #isOpen: boolean
   readonly #ledgers = new Map<RunState, Ledger>()
   /** Runs with agents that wait for a permit. */
   readonly contended = new Map<RunState, Ledger>()
@@ -82,14 +45,16 @@ export class Permits implements Gate {
   readonly #overdue = new Map<Cell, RunState>()
   #isAnnounced = false
 
-  /** `limit`: number of agents of one run that may execute at a time. */
-  constructor(needs: PermitsNeeds, limit: number) {
-    this.#needs = needs
+  /** `limit`: number of agents of one run that may execute at a time. Without one, each has its permit. */
+  constructor(core: Core, limit = Number.POSITIVE_INFINITY) {
+    this.#core = core
     this.#limit = limit
-    needs.limits.watch(() => this.#waits())
+    this.#isOpen = limit === Number.POSITIVE_INFINITY
+    core.limits.watch(() => this.#waits())
   }
 
   take(run: RunState, cell: Cell): boolean {
+    if (this.#isOpen) return true
     const ledger = this.#ledger(run)
     const { holders, waiting } = ledger
     if (holders.has(cell))
@@ -106,6 +71,10 @@ export class Permits implements Gate {
     return holders.has(cell)
   }
 
+  /**
+   * Checks whether messages of other runs may go before the one that waits. They may not if its permit was free while
+   * the agent was busy.
+   */
   mayPass(cell: Cell): boolean {
     const run = this.#overdue.get(cell)
     if (!run) return true
@@ -114,7 +83,9 @@ export class Permits implements Gate {
     return true
   }
 
+  /** Releases the permit of an agent that has nothing of the run any more. */
   release(run: RunState, cell: Cell): void {
+    if (this.#isOpen) return
     cell.suspended.delete(run.index)
     const ledger = this.#ledgers.get(run)
     if (!ledger) return
@@ -134,7 +105,9 @@ export class Permits implements Gate {
     if (this.#overdue.get(cell) === run) this.#overdue.delete(cell)
   }
 
+  /** Gets a permit for a turn of that run that gave up its own and is to go on. Returns false if there is none. */
   resume(run: RunState, cell: Cell): boolean {
+    if (this.#isOpen) return true
     const ledger = this.#ledger(run)
     if (!run.ending && !ledger.holders.has(cell)) this.#ask(run, ledger, cell)
     if (!run.ending && !ledger.holders.has(cell)) return false
@@ -142,8 +115,9 @@ export class Permits implements Gate {
     return true
   }
 
+  /** Gets a permit for a shelved turn of that run that is to go on. Returns false if there is none. */
   regain(run: RunState, cell: Cell): boolean {
-    if (run.ending) return true
+    if (this.#isOpen || run.ending) return true
     const ledger = this.#ledger(run)
     if (ledger.holders.has(cell)) return true
     // The permit of another run is given up only for this one: else two agents would pass it to each other for ever,
@@ -154,9 +128,10 @@ export class Permits implements Gate {
     return ledger.holders.has(cell)
   }
 
+  /** Gives out permits again, because a turn may have parked. Only where some agent waits for one. */
   reconsider(): void {
     if (this.contended.size === 0) return
-    if (Atomics.load(this.#needs.team.words, PERMITS_WANTED) !== 1) this.#announceAgain()
+    if (Atomics.load(this.#core.team.words, PERMITS_WANTED) !== 1) this.#announceAgain()
     for (const [run, ledger] of this.contended) this.#serve(run, ledger)
   }
 
@@ -185,7 +160,7 @@ export class Permits implements Gate {
       const priority = cell.settings.info.priority ?? 0
       const at = waiting.findIndex((other) => (other.settings.info.priority ?? 0) < priority)
       waiting.splice(at < 0 ? waiting.length : at, 0, cell)
-      ledger.since.set(cell, this.#needs.clock.now())
+      ledger.since.set(cell, this.#core.clock.now())
       this.contended.set(run, ledger)
     }
     this.#announce() // before the wake-ups: a turn that comes to wait later finds it, and wakes the host
@@ -193,7 +168,7 @@ export class Permits implements Gate {
     this.#serve(run, ledger)
     if (waiting.includes(cell) && ledger.holders.size >= this.#limit) {
       const reached = { option: OPTION, limit: this.#limit, runId: run.id, agent: cell.name }
-      this.#needs.limits.reached(reached, 'agents of a run wait for their turn')
+      this.#core.limits.reached(reached, 'agents of a run wait for their turn')
     }
   }
 
@@ -212,7 +187,7 @@ export class Permits implements Gate {
       waiting.splice(at, 1)
       if (wish === 'never') continue
       this.#grant(run, ledger, next)
-      this.#needs.ready.touch(next)
+      this.#core.ready.touch(next)
     }
     if (waiting.length > 0) return
     if (holders.size === 0) this.#ledgers.delete(run)
@@ -264,8 +239,8 @@ export class Permits implements Gate {
 
   /** Restores the word after a thread has cleared it. Turns that have parked since then did not wake the host. */
   #announceAgain(): void {
-    Atomics.store(this.#needs.team.words, PERMITS_WANTED, 1)
-    this.#needs.repairs.report({ word: 'permits wanted' })
+    Atomics.store(this.#core.team.words, PERMITS_WANTED, 1)
+    this.#core.repairs.report({ word: 'permits wanted' })
     for (const { holders } of this.#ledgers.values()) for (const { life } of holders) life?.thread.ring()
   }
 
@@ -274,7 +249,7 @@ export class Permits implements Gate {
     const isContended = this.contended.size > 0
     if (this.#isAnnounced === isContended) return
     this.#isAnnounced = isContended
-    Atomics.store(this.#needs.team.words, PERMITS_WANTED, isContended ? 1 : 0)
+    Atomics.store(this.#core.team.words, PERMITS_WANTED, isContended ? 1 : 0)
   }
 }
 
@@ -285,7 +260,7 @@ function messageOf({ mailbox }: Cell, run: RunState): string | undefined {
   return undefined
 }
 
-/*
+/**
  * Shelves turns that wait for a person: such a turn has no permit, and no place among the open turns of its agent. So
  * the agent goes on with messages of other runs, however long the person takes. A turn that waits for the answer of a
  * shelved turn is shelved too.
@@ -293,22 +268,17 @@ function messageOf({ mailbox }: Cell, run: RunState): string | undefined {
  * Only the thread knows whether a turn has other work. So the host asks it first, as the deadlock detector does. What
  * the turn waits for is held back until it has a permit and a place again. Only its abort comes at once.
  */
-
-interface ShelfNeeds {
-  readonly frames: HostFrames
-  readonly gate: Gate
-  readonly loop: HostLoop
-  readonly ready: Ready
-  readonly replies: ReplyLane
-  /** Returns the request that the message is, if its sender waits. */
-  requestOf(envelope: Envelope<RunState>): OpenRequest | undefined
-}
-
 export class Shelf {
-  readonly #needs: ShelfNeeds
+  readonly #core: Core
+  readonly #permits: Permits
+  readonly #replies: ReplyLane
+  readonly #requests: Requests
 
-  constructor(needs: ShelfNeeds) {
-    this.#needs = needs
+  constructor(core: Core, permits: Permits, replies: ReplyLane, requests: Requests) {
+    this.#core = core
+    this.#permits = permits
+    this.#replies = replies
+    this.#requests = requests
   }
 
   /** Shelves a turn that waits for a person, as soon as it does nothing else. `agent`: its first instance. */
@@ -319,31 +289,29 @@ export class Shelf {
     if (!cell?.settings.isAgent || !life?.ready || !envelope || !waitsForPerson(agent, turn)) return
     if (life.quiet.has(turn) || cell.suspended.has(envelope.run.index)) {
       if (mayBeShelved(cell, envelope) && !mayBeAskedBack(agent, turn)) this.#shelve(cell, life, envelope)
-    } else if (!life.quiet.isKnown(turn)) life.quiet.ask(turn, this.#needs.replies.probe(cell, turn))
+    } else if (!life.quiet.isKnown(turn)) life.quiet.ask(turn, this.#replies.probe(cell, turn))
   }
 
   #shelve(cell: Cell, life: Life, envelope: Envelope<RunState>): void {
-    const { frames, gate, loop, ready, requestOf } = this.#needs
     const { run, turn } = envelope
     if (!cell.suspended.has(run.index) && !life.takePlace(run)) return
     cell.mailbox.handed.shelve(envelope)
-    life.backlog.push(frames.make({ kind: SHELVE, step: turn }))
-    gate.release(run, cell)
-    ready.touch(cell)
-    loop.wake()
-    const request = requestOf(envelope)
+    life.backlog.push(this.#core.frames.make({ kind: SHELVE, step: turn }))
+    this.#permits.release(run, cell)
+    this.#core.ready.touch(cell)
+    this.#core.loop.wake()
+    const request = this.#requests.of(envelope)
     if (request?.caller.settings.isAgent) this.consider(request.caller, request.turn)
   }
 
   /** Gives a shelved turn its permit and a place. Returns false if there is none now. */
   takeBack(cell: Cell, life: Life, envelope: Envelope<RunState>): boolean {
-    const { frames, gate } = this.#needs
     const { run, turn } = envelope
-    if (!cell.mayReturn(run) || !gate.regain(run, cell)) return false
+    if (!cell.mayReturn(run) || !this.#permits.regain(run, cell)) return false
     cell.mailbox.handed.unshelve(envelope)
     cell.promised.delete(run)
     life.run = run
-    life.backlog.push(frames.make({ kind: UNSHELVE, run: run.index, step: turn }))
+    life.backlog.push(this.#core.frames.make({ kind: UNSHELVE, run: run.index, step: turn }))
     return true
   }
 }

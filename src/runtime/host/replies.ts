@@ -3,7 +3,7 @@
  * a turn that gave up its permit waits until the turn has it back.
  */
 
-import type { RosterEntry, RunNotice } from '../../actors/definition/assignment.ts'
+import type { RunNotice } from '../../actors/definition/assignment.ts'
 import {
   allocate,
   copyFrame,
@@ -17,26 +17,18 @@ import {
   timeOf,
   turnOf,
 } from '../../mailbox/frame.ts'
-import type { HostFrames, OwnFrame } from '../log/host-frames.ts'
-import type { Cell, Life } from './agent.ts'
-import type { HostLoop, Ready } from './core.ts'
-import type { AgentDirectory } from './directory.ts'
-import type { AgentStates } from './parts.ts'
+import type { OwnFrame } from '../log/host-frames.ts'
+import type { Cell } from './agent.ts'
+import type { Core } from './core.ts'
+import type { Life } from './life.ts'
 import type { RunState } from './run.ts'
 
-interface ReplyLaneNeeds {
-  readonly directory: AgentDirectory
-  readonly frames: HostFrames
-  readonly loop: HostLoop
-  readonly ready: Ready
-}
-
 export class ReplyLane {
-  readonly #needs: ReplyLaneNeeds
+  readonly #core: Core
   #lastQuestion = 0
 
-  constructor(needs: ReplyLaneNeeds) {
-    this.#needs = needs
+  constructor(core: Core) {
+    this.#core = core
   }
 
   /** Queues a frame behind the other replies. Replies to a thread that has ended are in the log. */
@@ -48,8 +40,8 @@ export class ReplyLane {
     if (!isProbe(frame)) life.gives(turn, timeOf(frame.memory, 0))
     if (isHeldBack(cell, life, runOf(frame.memory, 0), turn)) life.held.push(frame)
     else life.backlog.push(frame)
-    this.#needs.ready.touchInstance(cell)
-    this.#needs.loop.wake()
+    this.#core.ready.touchInstance(cell)
+    this.#core.loop.wake()
   }
 
   /** Passes on a frame of another agent as a reply: directly into the ring if no other reply waits. */
@@ -85,7 +77,7 @@ export class ReplyLane {
    */
   probe(cell: Cell, turn: number): number {
     this.#lastQuestion = (this.#lastQuestion + 1) & 0x7fff_ffff
-    this.reply(cell, this.#needs.frames.make({ kind: PROBE, correlation: this.#lastQuestion, step: turn }))
+    this.reply(cell, this.#core.frames.make({ kind: PROBE, correlation: this.#lastQuestion, step: turn }))
     return this.#lastQuestion
   }
 
@@ -95,7 +87,7 @@ export class ReplyLane {
    */
   runOver(run: RunState): void {
     for (const index of run.members)
-      for (const cell of this.#needs.directory.cells[index]?.instances ?? []) {
+      for (const cell of this.#core.directory.cells[index]?.instances ?? []) {
         const { life } = cell
         if (!life?.announced.delete(run.index)) continue
         if (life.holds(run.index))
@@ -110,7 +102,7 @@ export class ReplyLane {
   }
 
   #overNotice(run: number): OwnFrame {
-    return this.#needs.frames.control(RUN_OVER, run, 0)
+    return this.#core.frames.control(RUN_OVER, run, 0)
   }
 }
 
@@ -126,35 +118,20 @@ export function isHeldBack({ interleaves, mailbox, suspended }: Cell, life: Life
   return interleaves && (suspended.has(run) || (life.held.length > 0 && life.holds(run)))
 }
 
-interface RunNoticesNeeds {
-  readonly frames: HostFrames
-  readonly agentStates: AgentStates
-  /** Returns the agents as a protocol script sees them. */
-  roster(run: RunState): RosterEntry[]
-}
-
-export class RunNotices {
-  readonly #needs: RunNoticesNeeds
-
-  constructor(needs: RunNoticesNeeds) {
-    this.#needs = needs
+/** Returns what the thread has to know of a run before its first message. */
+export function runNotice(core: Core, cell: Cell, run: RunState): OwnFrame {
+  core.agentStates.conversations.begin(cell, run)
+  const state = run.states.get(cell.index)
+  const notice: RunNotice = {
+    metadata: run.toldMetadata,
+    ...(run.threadId !== undefined && { threadId: run.threadId }),
+    ...(state !== undefined && { runState: JSON.stringify(state) }),
+    ...(run.unlogged.has(cell.index) && { isUnlogged: true }),
+    ...(run.output?.jsonSchema && { output: run.output.jsonSchema }),
+    ...(run.streams && { streams: true }),
+    // A script in the host's own thread reads the team itself.
+    ...(!cell.settings.isAgent && cell.life?.thread.isolated && { roster: core.roster(run) }),
+    ...(run.agents.size > 0 && { agents: [...run.agents].map(([name, index]) => ({ name, index })) }),
   }
-
-  of(cell: Cell, run: RunState): OwnFrame {
-    const { frames, agentStates, roster } = this.#needs
-    agentStates.conversations.begin(cell, run)
-    const state = run.states.get(cell.index)
-    const notice: RunNotice = {
-      metadata: run.toldMetadata,
-      ...(run.threadId !== undefined && { threadId: run.threadId }),
-      ...(state !== undefined && { runState: JSON.stringify(state) }),
-      ...(run.unlogged.has(cell.index) && { isUnlogged: true }),
-      ...(run.output?.jsonSchema && { output: run.output.jsonSchema }),
-      ...(run.streams && { streams: true }),
-      // A script in the host's own thread reads the team itself.
-      ...(!cell.settings.isAgent && cell.life?.thread.isolated && { roster: roster(run) }),
-      ...(run.agents.size > 0 && { agents: [...run.agents].map(([name, index]) => ({ name, index })) }),
-    }
-    return frames.runNotice(run.index, run.id, notice)
-  }
+  return core.frames.runNotice(run.index, run.id, notice)
 }

@@ -1,4 +1,4 @@
-/** Fields of the metadata of runs that were begun over HTTP: the caller, and the hash of a body with a key. */
+/** A run: its state, its output, the table of all runs, and the frames of one turn in its log. */
 
 import type { ApprovedCall, GivenAnswer } from '../../actors/definition/approval.ts'
 import { addUsage, type ModelMessage, NO_TOKENS, type TokenUsage } from '../../actors/definition/model.ts'
@@ -56,13 +56,11 @@ export const callerIn = (metadata: Readonly<Record<string, string>> = {}): strin
 /** How a question was closed. 'withdrawn': nobody waits for its answer any more; 'late': its time was up. */
 export type QuestionEnd = 'answered' | 'withdrawn' | 'late'
 
-/** Question of an agent to a person, not answered yet. */
 export interface OpenQuestion {
   readonly agent: string
   readonly kind: 'ask' | 'approval'
   readonly text: string
   readonly choices: readonly string[] | undefined
-  /** Call that an approval is about. */
   readonly call: ApprovedCall | undefined
   /** Epoch ms. */
   readonly askedAt: number
@@ -114,7 +112,6 @@ export class RunOutput {
     this.from = from
   }
 
-  /** Returns the output of a run of an earlier process. */
   static ofLog({ jsonSchema }: LoggedOutput, runId: string): RunOutput {
     return new RunOutput(readBack(jsonSchema), runId, 'log')
   }
@@ -131,7 +128,6 @@ export class RunOutput {
     return this
   }
 
-  /** JSON schema of the output, as far as there is one. */
   get jsonSchema(): object | undefined {
     return this.logged?.jsonSchema
   }
@@ -206,7 +202,6 @@ interface Called {
 
 class Spent {
   readonly byAgent = new Map<string, TokenUsage>()
-  /** Tokens that budgets count, by agent. */
   readonly costs = new Map<string, number>()
   /** True if the rehearsal model answered at least one call, so that no model was asked. */
   rehearsed = false
@@ -228,7 +223,6 @@ interface StoppableClock {
   resume(): void
 }
 
-/** Watch of one agent by another. */
 export interface Watch {
   /** Agents by index: another run may have an agent of the same name. */
   readonly watcher: number
@@ -274,7 +268,6 @@ export class RunState {
   held: boolean | undefined
   /** True if models answer in pieces for those who watch the run, whether or not somebody does. */
   streams = false
-  /** Parts of the query, if it is more than a text. */
   parts: readonly MessagePart[] | undefined
   /** Bytes of the large parts that the run refers to, by their hashes. */
   readonly stored: Map<string, Uint8Array> = new Map()
@@ -290,7 +283,6 @@ export class RunState {
   readonly tasks = new Map<string, AgentTask>()
   /** Tasks that are not done, by the index of the agent that gave them and its number for the request. */
   readonly openTasks = new Map<number, Map<number, string>>()
-  /** Questions to a person that nobody has answered yet, by id. */
   readonly questions = new Map<string, OpenQuestion>()
   /** Clock of its time limit, which stands still while a question is open. */
   #clock: StoppableClock | undefined
@@ -300,7 +292,6 @@ export class RunState {
   models: Readonly<Record<string, string>> = {}
   /** Budget of this run. It comes before the one that the team has for each run. */
   budget: TokenLimit | undefined
-  /** Schema that the answer must fit. */
   output: RunOutput | undefined
   /** Structured data of the answer as its agent gave them; undefined if a guardrail has changed the answer. */
   structured: unknown
@@ -310,13 +301,10 @@ export class RunState {
   askedByModel = false
   /** True if the rehearsal model was called: what agents say and do from then on may be made up. */
   rehearsed = false
-  /** Tokens that models have used in this run. */
   readonly spent = new Spent()
   /** Hash of the script that an earlier process ran. */
   script: string | undefined
-  /** Place of the run in the caller's trace, if the team has telemetry. */
   traceHeaders: TraceHeaders | undefined
-  /** Number of handoffs in this run. */
   handoffs = 0
   /** Successor of each task that was handed off or reassigned, by the id of that task. */
   readonly successors = new Map<string, string>()
@@ -327,7 +315,6 @@ export class RunState {
   told: { entry: BlackboardEntry; message: Memory; agents: Set<number> } | undefined
   /** Indices by name of the agents that were made in this run and end with it. The log continues to use their names. */
   readonly agents = new Map<string, number>()
-  /** Number of agents that were made in this run. */
   spawned = 0
   /** Functions that end each subscription, by agent and pattern. */
   readonly subscriptions = new Map<string, () => void>()
@@ -351,7 +338,6 @@ export class RunState {
     this.threadId = threadId
   }
 
-  /** Notes that one of its open messages is handled or dead. */
   messageEnded(): void {
     this.open -= 1
     if (this.open <= 0) this.onQuiet?.()
@@ -391,18 +377,15 @@ export class RunState {
     if (this.output?.from === 'log' && !this.over) this.output = given.goOnFrom(before)
   }
 
-  /** Sets the clock of its time limit. */
   clockOn(clock: StoppableClock): void {
     this.#clock = clock
     if (this.questions.size > 0) clock.pause()
   }
 
-  /** Time that the run still has, in ms. */
   get leftMs(): number {
     return this.#clock?.leftMs ?? Number.POSITIVE_INFINITY
   }
 
-  /** Adds a question to a person. */
   asks(questionId: string, question: OpenQuestion): void {
     this.questions.set(questionId, question)
     this.#clock?.pause()
@@ -472,9 +455,7 @@ export const KEPT_BYTES = 64 * 2 ** 20
 export class RunTable extends Map<number, RunState> {
   readonly #clock: Clock
   #last = 0
-  /** Bytes that the log of a run may have in memory. */
   most = KEPT_BYTES
-  /** Runs whose log has more than that. */
   readonly large = new Set<RunState>()
 
   constructor(clock: Clock) {
@@ -489,33 +470,17 @@ export class RunTable extends Map<number, RunState> {
   }
 
   /** Adds a run that an earlier process has begun, under its index there. */
-  reopen(
-    index: number,
-    {
-      id,
-      query,
-      startedAt,
-      metadata,
-      threadId,
-      models,
-      budget,
-      script,
-      streams,
-      messages,
-      output,
-      traceHeaders,
-      parts,
-    }: Launched,
-  ): RunState {
+  reopen(index: number, launched: Launched): RunState {
+    const { id, query, startedAt, metadata, threadId, output, streams, messages, ...given } = launched
     const run = new RunState(index, id, query, startedAt, metadata, threadId)
-    run.models = models
-    run.budget = budget
-    run.script = script
+    run.models = given.models
+    run.budget = given.budget
+    run.script = given.script
     run.streams = streams === true
     run.messages = messages ?? []
     run.output = output && RunOutput.ofLog(output, id)
-    run.traceHeaders = traceHeaders
-    run.parts = parts
+    run.traceHeaders = given.traceHeaders
+    run.parts = given.parts
     this.#add(run)
     return run
   }
@@ -542,13 +507,11 @@ export class RunTable extends Map<number, RunState> {
     return this.#last
   }
 
-  /** Finds a run, or the work that a message from outside has caused, by id. */
   find(id: string): RunState | undefined {
     for (const run of this.values()) if (run.id === id) return run
     return undefined
   }
 
-  /** Checks whether something of a thread is under way. */
   isOpen(threadId: string): boolean {
     for (const run of this.values()) if (run.threadId === threadId && (!run.over || run.open > 0)) return true
     return false
@@ -615,7 +578,6 @@ export class TurnFrames {
     this.frames.push({ memory, at, bytes: lengthOf(memory, at) })
   }
 
-  /** Checks for a piece of an answer that another agent streams to this agent. */
   #isPiece(memory: Memory, at: number): boolean {
     const isStreamed = kindOf(memory, at) === CHUNK && (flagsOf(memory, at) & STREAMS) !== 0
     return isStreamed && senderOf(memory, at) !== this.#agent

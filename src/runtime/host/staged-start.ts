@@ -25,30 +25,20 @@ import {
   turnOf,
 } from '../../mailbox/frame.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
-import type { Scheduler, Timer } from '../../shared/clock.ts'
+import type { Timer } from '../../shared/clock.ts'
 import type { Batch, GivenTurn } from '../log/records.ts'
-import type { Cell, Life } from './agent.ts'
-import type { HostLoop, Ready } from './core.ts'
-import type { AgentDirectory } from './directory.ts'
-import type { Journal, Reader } from './journal.ts'
+import type { Cell } from './agent.ts'
+import type { Core } from './core.ts'
+import type { Reader } from './journal.ts'
+import type { Life } from './life.ts'
 import type { ReplyLane } from './replies.ts'
 import type { RunState } from './run.ts'
-
-interface Needs {
-  readonly clock: Scheduler
-  readonly directory: AgentDirectory
-  readonly journal: Journal
-  readonly loop: HostLoop
-  readonly ready: Ready
-  readonly replies: ReplyLane
-}
 
 export interface Suspect {
   readonly cell: Cell
   readonly envelope: Envelope<RunState>
 }
 
-/** Suspects that begin together. */
 export interface Stage {
   readonly suspects: readonly Suspect[]
   readonly limitMs: number
@@ -60,12 +50,12 @@ const PROGRESS: ReadonlySet<number> = new Set([SEND, REQUEST, CALL, STEP_DONE, E
 
 export class CautiousStart implements Reader {
   readonly kinds = ['frames', 'turn.started', 'message.dead'] as const
-  readonly #needs: Needs
+  readonly #core: Core
+  readonly #replies: ReplyLane
   /** Agents whose first turn waits for the log; true once the log is asked. */
   readonly #firsts = new Map<Cell, boolean>()
   #stages: Stage[] = []
   #stage: Stage | undefined
-  /** Messages that may begin now. */
   readonly #mayBegin = new Set<Envelope<RunState>>()
   /** Suspects that have begun, and have neither got further nor ended. */
   readonly #open = new Map<Envelope<RunState>, Cell>()
@@ -78,8 +68,9 @@ export class CautiousStart implements Reader {
   readonly #waiting = new Map<Envelope<RunState>, (() => void)[]>()
   #timer: Timer | undefined
 
-  constructor(needs: Needs) {
-    this.#needs = needs
+  constructor(core: Core, replies: ReplyLane) {
+    this.#core = core
+    this.#replies = replies
   }
 
   /** True if it has to be asked before a message is handed over. */
@@ -102,7 +93,7 @@ export class CautiousStart implements Reader {
     if (stages.length === 0) return
     this.#stages.push(...stages)
     this.isIdle = false
-    if (this.#hasStarted) this.#needs.clock.defer(() => this.#go())
+    if (this.#hasStarted) this.#core.clock.defer(() => this.#go())
   }
 
   /** Notes that the agents have started: what ends the process from now on is no code that starts. */
@@ -123,12 +114,10 @@ export class CautiousStart implements Reader {
     })
   }
 
-  /** Checks whether the message may begin. */
   allows(envelope: Envelope<RunState>): boolean {
     return this.isIdle || this.#mayBegin.has(envelope)
   }
 
-  /** Returns the message that the agent may be handed while others are held back. */
   heldFor(cell: Cell): Envelope<RunState> | undefined {
     if (!cell.interleaves && cell.mailbox.handed.size > 0) return undefined
     for (const envelope of nextOf(cell)) if (this.#mayBegin.has(envelope) && !cell.isAt(envelope.run)) return envelope
@@ -158,19 +147,18 @@ export class CautiousStart implements Reader {
   }
 
   #log(suspects: Iterable<Suspect>, alone: boolean): Promise<void> {
-    const { journal } = this.#needs
     const turns: GivenTurn[] = []
     for (const { cell, envelope } of suspects) {
       cell.mailbox.number(envelope)
       turns.push([cell.index, envelope.turn, envelope.attempt, idOf(envelope.memory, envelope.at)])
     }
-    journal.keep(undefined, { kind: 'turn.begins', turns, alone })
-    return Promise.resolve(journal.written())
+    this.#core.journal.keep(undefined, { kind: 'turn.begins', turns, alone })
+    return Promise.resolve(this.#core.journal.written())
   }
 
   #wake(cells: Iterable<Cell>): void {
-    for (const cell of cells) this.#needs.ready.touch(cell)
-    this.#needs.loop.wake()
+    for (const cell of cells) this.#core.ready.touch(cell)
+    this.#core.loop.wake()
   }
 
   // ---- stages
@@ -214,7 +202,7 @@ export class CautiousStart implements Reader {
     if (this.#stage !== stage) return
     for (const { envelope } of suspects) this.#let(envelope)
     this.#wake(suspects.map(({ cell }) => cell))
-    this.#timer = this.#needs.clock.timer(stage.limitMs, () => this.#next())
+    this.#timer = this.#core.clock.timer(stage.limitMs, () => this.#next())
   }
 
   #let(envelope: Envelope<RunState>): void {
@@ -225,7 +213,7 @@ export class CautiousStart implements Reader {
 
   /** Checks that no turn is under way but suspects that have begun, and turns that only wait. */
   #areAlone(): boolean {
-    for (const cell of this.#needs.directory.actors)
+    for (const cell of this.#core.directory.actors)
       for (const envelope of cell.mailbox.handed.values())
         if (!this.#open.has(envelope) && !this.#rests(cell, envelope)) return false
     return true
@@ -244,7 +232,7 @@ export class CautiousStart implements Reader {
     this.#questions.clear()
     for (const waiting of this.#waiting.values()) for (const resolve of waiting) resolve()
     this.#waiting.clear()
-    this.#wake(this.#needs.directory.actors)
+    this.#wake(this.#core.directory.actors)
   }
 
   // ---- what the suspects do
@@ -278,16 +266,15 @@ export class CautiousStart implements Reader {
   }
 
   #ask(cell: Cell, envelope: Envelope<RunState>, pauseMs: number): void {
-    const { clock, replies } = this.#needs
     if (!this.#open.has(envelope)) return
     const holder = cell.holderOf(envelope.turn)
     if (holder?.life?.begun(envelope)) {
-      this.#questions.set(replies.probe(holder, envelope.turn), envelope)
+      this.#questions.set(this.#replies.probe(holder, envelope.turn), envelope)
       return
     }
-    clock.timer(pauseMs, () => {
+    this.#core.clock.timer(pauseMs, () => {
       this.#ask(cell, envelope, Math.min(2 * pauseMs, LONGEST_PAUSE_MS))
-      this.#needs.loop.wake()
+      this.#core.loop.wake()
     })
   }
 

@@ -243,7 +243,6 @@ function shortestCycle(knot: number[], targets: readonly number[][], waiters: re
   }
 }
 
-/** Returns a shortest cycle from `start` of less than `limit` nodes, breadth first. */
 function cycleFrom(
   start: number,
   targets: readonly number[][],

@@ -1,16 +1,15 @@
 import { correlationOf, kindOf, lengthOf, limitOf, type Memory, QUIET, senderOf, turnOf } from '../../mailbox/frame.ts'
-import type { Scheduler, Timer } from '../../shared/clock.ts'
+import type { Timer } from '../../shared/clock.ts'
 import { DeadlockError, type DramatisError, StallError } from '../../shared/errors.ts'
-import type { Life } from '../host/agent.ts'
-import type { Cancellation } from '../host/cancellation.ts'
-import type { HostLoop } from '../host/core.ts'
-import type { Journal, Reader } from '../host/journal.ts'
-import { isProbe, type ReplyLane } from '../host/replies.ts'
+import type { Reader } from '../host/journal.ts'
+import type { Life } from '../host/life.ts'
+import { isProbe } from '../host/replies.ts'
 import type { RunState } from '../host/run.ts'
 import type { Alarm, Batch } from '../log/records.ts'
 import { BoundedMap } from '../log/run-log.ts'
+import type { Supervisor } from '../supervision/host.ts'
 import { namedWaits, type Stuck, Suspicion, sentenceOf, stuckNow, waitKey } from './stuck.ts'
-import type { GraphNeeds, OpenWait, TurnNode } from './wait-for-graph.ts'
+import type { OpenWait, TurnNode } from './wait-for-graph.ts'
 
 /** Chooses the turn of a cycle that gives up its wait so that the others go on: rule 26. */
 
@@ -41,73 +40,6 @@ export function chooseVictim<T extends Candidate>(cycle: readonly T[], earlier: 
     (a, b) => a.priority - b.priority || a.tokens - b.tokens || b.since - a.since,
   )
   return victim
-}
-
-/*
- * Ends a deadlock or a stall by rejecting one wait of one turn, the victim. If a wait of that turn was rejected before,
- * in the same deadlock or another, its agent is restarted (rule 26).
- */
-
-interface Needs {
-  readonly cancellation: Cancellation
-}
-
-/** Maximum number of remembered turns with a rejected wait. */
-const MOST_REMEMBERED = 1_024
-
-class Breaker {
-  readonly #needs: Needs
-  /** Names, the latest last. */
-  #victims: string[] = []
-  /** Turns whose wait was rejected once. */
-  readonly #rejected = new BoundedMap<string, true>(MOST_REMEMBERED)
-
-  constructor(needs: Needs) {
-    this.#needs = needs
-  }
-
-  /** Rejects a wait, and returns the name of the victim. */
-  break(stuck: Stuck): string | undefined {
-    const candidates = [...stuck.waits].flatMap(([turn, wait]) =>
-      wait.kind === 'reader' || wait.kind === 'place' ? [] : candidate(turn, wait),
-    )
-    const victim = chooseVictim(candidates, this.#victims)
-    if (!victim) return this.#restartOne(stuck)
-    const { turn, wait } = victim
-    this.#victims = [...this.#victims, turn.cell.name].slice(-MOST_IN_A_ROW)
-    const error = errorOf(stuck, turn, wait)
-    this.#reject(wait, error)
-    this.#again(turn, error)
-    return turn.cell.name
-  }
-
-  #reject({ request, sent, call, generation }: OpenWait, error: DramatisError): void {
-    const { cancellation } = this.#needs
-    if (generation) generation.giveUp(error)
-    else if (request) cancellation.fail(request.callee, request.envelope, error)
-    else if (sent) cancellation.withdraw(sent.callee, sent.envelope, error)
-    else call?.fail(error)
-  }
-
-  /**
-   * Ends the agent's thread if a wait of the same turn was rejected before. The message counts that exit, and becomes a
-   * poison message in the end. The turn of a protocol script is the whole run, so a second rejection in it is no sign
-   * that it repeats itself.
-   */
-  #again(turn: TurnNode, error: DramatisError): void {
-    if (!turn.cell.settings.isAgent) return
-    const key = `${turn.cell.index}.${turn.envelope.turn}`
-    if (this.#rejected.has(key)) turn.cell.life?.kill(error)
-    else this.#rejected.set(key, true)
-  }
-
-  /** Ends the thread of an agent if all of the cycle wait for their readers: no answer can reject such a wait. */
-  #restartOne(stuck: Stuck): string | undefined {
-    const [turn] = stuck.cycle
-    if (!turn) return undefined
-    turn.cell.life?.kill(errorOf(stuck, turn, undefined))
-    return turn.cell.name
-  }
 }
 
 const candidate = (turn: TurnNode, wait: OpenWait) => {
@@ -147,14 +79,7 @@ function errorOf(stuck: Stuck, victim: TurnNode, wait: OpenWait | undefined): Dr
  * more.
  */
 
-export interface DeadlockNeeds extends GraphNeeds {
-  readonly cancellation: Cancellation
-  readonly replies: ReplyLane
-  readonly clock: Scheduler
-  readonly journal: Journal
-  readonly loop: HostLoop
-}
-
+const MOST_REMEMBERED = 1_024
 /** Longest pause before a turn that has something else to do is asked again. The pauses grow up to this. */
 const LONGEST_PAUSE_MS = 60_000
 
@@ -165,7 +90,6 @@ interface Case {
   waits: ReadonlySet<string>
   /** Number of turns that have not answered yet whether they only wait. */
   asked: number
-  /** True if one of the turns has something else to do. */
   busy: boolean
   /**
    * Number of frames that each thread had been given when its turn was asked. With a later frame the turn may go on.
@@ -190,9 +114,9 @@ interface Question {
 }
 
 export const deadlock =
-  (mode: 'break' | 'report', confirmMs: number, foreignScript: boolean): ((needs: DeadlockNeeds) => Reader) =>
-  (needs) =>
-    new Detector(needs, mode, confirmMs, foreignScript)
+  (mode: 'break' | 'report', confirmMs: number, foreignScript: boolean): ((host: Supervisor) => Reader) =>
+  (host) =>
+    new Detector(host, mode, confirmMs, foreignScript)
 
 /**
  * Checks whether a turn may still go on: by a frame that came after the question, or by one that waits in the host for
@@ -215,28 +139,29 @@ const waitsOf = ({ turns }: Stuck): Set<string> =>
   new Set(turns.flatMap((turn) => turn.waits.map((wait) => waitKey(turn, wait))))
 
 class Detector implements Reader {
-  readonly #needs: DeadlockNeeds
+  readonly #host: Supervisor
   readonly #mode: 'break' | 'report'
   readonly #confirmMs: number
   /** True if the protocol is a function of the user, in the host. */
   readonly #foreignScript: boolean
-  readonly #breaker: Breaker
+  /** Names of the last victims, the latest last. */
+  #victims: string[] = []
+  /** Turns whose wait was rejected once. */
+  readonly #rejected = new BoundedMap<string, true>(MOST_REMEMBERED)
   readonly #suspicion: Suspicion
   readonly #cases = new Map<string, Case>()
-  /** Cases that were reported. */
   readonly #told = new BoundedMap<string, true>(MOST_REMEMBERED)
   /** Open questions by their number, each with its case and its turn. */
   readonly #questions = new Map<number, Question>()
   /** Number of the last question to the host: they are below 0, since those to turns are above. */
   #lastToHost = 0
 
-  constructor(needs: DeadlockNeeds, mode: 'break' | 'report', confirmMs: number, foreignScript: boolean) {
+  constructor(host: Supervisor, mode: 'break' | 'report', confirmMs: number, foreignScript: boolean) {
     this.#foreignScript = foreignScript
-    this.#needs = needs
+    this.#host = host
     this.#mode = mode
     this.#confirmMs = confirmMs
-    this.#breaker = new Breaker(needs)
-    this.#suspicion = new Suspicion(needs)
+    this.#suspicion = new Suspicion(host.directory)
   }
 
   next(batch: Batch): void {
@@ -252,7 +177,7 @@ class Detector implements Reader {
 
   #look(): void {
     this.#suspicion.looked()
-    const found = new Map(stuckNow(this.#needs).map((stuck) => [stuck.key, stuck]))
+    const found = new Map(stuckNow(this.#host).map((stuck) => [stuck.key, stuck]))
     for (const [key, each] of this.#cases) if (!found.has(key)) this.#drop(key, each)
     for (const [key, stuck] of found) {
       const known = this.#cases.get(key)
@@ -326,7 +251,7 @@ class Detector implements Reader {
     for (const turn of turns) {
       const { life } = turn.cell
       if (life) asking.told.set(life, life.told)
-      this.#question(asking, turn, this.#needs.replies.probe(turn.cell, turn.envelope.turn))
+      this.#question(asking, turn, this.#host.replies.probe(turn.cell, turn.envelope.turn))
     }
     if (turns.every(({ cell }) => cell.life?.thread.isolated)) this.#askHost(asking)
   }
@@ -344,11 +269,11 @@ class Detector implements Reader {
     this.#lastToHost -= 1
     const question = this.#lastToHost
     this.#question(asking, undefined, question)
-    this.#needs.clock.defer(() => {
+    this.#host.clock.defer(() => {
       if (!this.#questions.delete(question)) return
       asking.asked -= 1
       this.#look()
-      this.#needs.loop.wake()
+      this.#host.loop.wake()
     })
   }
 
@@ -376,7 +301,7 @@ class Detector implements Reader {
   }
 
   #judge(key: string, judged: Case): void {
-    const now = this.#needs.clock.monotonic()
+    const now = this.#host.clock.monotonic()
     if (judged.busy) {
       judged.confirmedAt = undefined
       this.#later(judged, judged.busyMs)
@@ -403,7 +328,7 @@ class Detector implements Reader {
   #isForOthers({ isOpen, runs, turns }: Stuck): boolean {
     if (!isOpen) return false
     if ([...runs].some(({ held }) => held !== false)) return true
-    return this.#foreignScript && !this.#needs.clock.virtual && turns.some(({ cell }) => !cell.life?.thread.isolated)
+    return this.#foreignScript && !this.#host.clock.virtual && turns.some(({ cell }) => !cell.life?.thread.isolated)
   }
 
   #settle(asking: Case): void {
@@ -413,9 +338,9 @@ class Detector implements Reader {
 
   #later(asking: Case, ms: number): void {
     asking.timer?.cancel()
-    asking.timer = this.#needs.clock.timer(ms, () => {
+    asking.timer = this.#host.clock.timer(ms, () => {
       this.#ask(asking)
-      this.#needs.loop.wake()
+      this.#host.loop.wake()
     })
   }
 
@@ -430,7 +355,6 @@ class Detector implements Reader {
 
   // ---- report and break
 
-  /** Reports a case once. */
   #name(key: string, stuck: Stuck): void {
     if (this.#told.has(key)) return
     this.#told.set(key, true)
@@ -439,13 +363,58 @@ class Detector implements Reader {
 
   #tell(stuck: Stuck, victim: string | null): void {
     const alarm = stuck.cycle.length === 0 ? stallAlarm(stuck) : deadlockAlarm(stuck, victim)
-    for (const run of stuck.runs) this.#needs.journal.record(run, { kind: 'alarm', ...alarm })
+    for (const run of stuck.runs) this.#host.journal.record(run, { kind: 'alarm', ...alarm })
   }
 
   #break(key: string, broken: Case): void {
     this.#drop(key, broken)
-    const victim = this.#breaker.break(broken.stuck)
+    const victim = this.#rejectOne(broken.stuck)
     if (victim && broken.stuck.cycle.length > 0) this.#tell(broken.stuck, victim)
+  }
+
+  /**
+   * Ends a deadlock or a stall by rejecting one wait of one turn, the victim. If a wait of that turn was rejected
+   * before, in the same deadlock or another, its agent is restarted (rule 26). Returns the name of the victim.
+   */
+  #rejectOne(stuck: Stuck): string | undefined {
+    const candidates = [...stuck.waits].flatMap(([turn, wait]) =>
+      wait.kind === 'reader' || wait.kind === 'place' ? [] : candidate(turn, wait),
+    )
+    const victim = chooseVictim(candidates, this.#victims)
+    if (!victim) return this.#restartOne(stuck)
+    const { turn, wait } = victim
+    this.#victims = [...this.#victims, turn.cell.name].slice(-MOST_IN_A_ROW)
+    const error = errorOf(stuck, turn, wait)
+    this.#reject(wait, error)
+    this.#again(turn, error)
+    return turn.cell.name
+  }
+
+  #reject({ request, sent, call, generation }: OpenWait, error: DramatisError): void {
+    if (generation) generation.giveUp(error)
+    else if (request) this.#host.cancellation.fail(request.callee, request.envelope, error)
+    else if (sent) this.#host.cancellation.withdraw(sent.callee, sent.envelope, error)
+    else call?.fail(error)
+  }
+
+  /**
+   * Ends the agent's thread if a wait of the same turn was rejected before. The message counts that exit, and becomes a
+   * poison message in the end. The turn of a protocol script is the whole run, so a second rejection in it is no sign
+   * that it repeats itself.
+   */
+  #again(turn: TurnNode, error: DramatisError): void {
+    if (!turn.cell.settings.isAgent) return
+    const key = `${turn.cell.index}.${turn.envelope.turn}`
+    if (this.#rejected.has(key)) turn.cell.life?.kill(error)
+    else this.#rejected.set(key, true)
+  }
+
+  /** Ends the thread of an agent if all of the cycle wait for their readers: no answer can reject such a wait. */
+  #restartOne(stuck: Stuck): string | undefined {
+    const [turn] = stuck.cycle
+    if (!turn) return undefined
+    turn.cell.life?.kill(errorOf(stuck, turn, undefined))
+    return turn.cell.name
   }
 }
 

@@ -23,32 +23,22 @@ import {
   senderOf,
   turnOf,
 } from '../../mailbox/frame.ts'
-import type { Scheduler } from '../../shared/clock.ts'
 import { type DramatisError, LivelockError } from '../../shared/errors.ts'
-import type { HostMessages } from '../host/admission.ts'
-import type { AgentDirectory } from '../host/directory.ts'
-import type { Journal, Reader } from '../host/journal.ts'
-import { directoryOf, type RunState, type RunTable } from '../host/run.ts'
+import type { Reader } from '../host/journal.ts'
+import { directoryOf, type RunState } from '../host/run.ts'
 import { type Batch, type FrameBlock, LADDER, type LogEntry, livelockAlarm, SEQ_STEP } from '../log/records.ts'
 import type { LivelockBounds } from '../settings/agent-settings.ts'
 import type { TeamSettings } from '../settings/settings.ts'
-import { type DeadlockNeeds, deadlock } from './deadlock.ts'
+import type { Part, Supervisor } from '../supervision/host.ts'
+import { deadlock } from './deadlock.ts'
 import { type Beholder, LivelockWatch } from './progress.ts'
 import type { Sign } from './signs.ts'
-
-export interface LivelockNeeds {
-  readonly clock: Scheduler
-  readonly directory: AgentDirectory
-  readonly hostMessages: HostMessages
-  readonly journal: Journal
-  readonly runs: RunTable
-}
 
 type FailRun = (run: RunState, error: LivelockError) => void
 
 const livelock =
-  (bounds: LivelockBounds, failRun: FailRun): ((needs: LivelockNeeds) => Reader) =>
-  (needs) => {
+  (bounds: LivelockBounds, failRun: FailRun): ((host: Supervisor) => Reader) =>
+  (host) => {
     const cases = new Map<RunState, Case>()
     /** Checks whether it is time to look at a run of code. A look that has found nothing ends. */
     const isLookedAt = (run: RunState, entry: LogEntry): boolean => {
@@ -58,12 +48,12 @@ const livelock =
       if (cases.get(run)?.hasFound === false) cases.delete(run)
       return cases.has(run)
     }
-    const turns = new Turns(needs)
+    const turns = new Turns(host)
     const caseOf = (run: RunState): Case => {
       const known = cases.get(run)
       if (known) return known
-      for (const { index } of cases.keys()) if (!needs.runs.has(index)) cases.delete(run)
-      const made = new Case(needs, run, turns, bounds, failRun)
+      for (const { index } of cases.keys()) if (!host.runs.has(index)) cases.delete(run)
+      const made = new Case(host, run, turns, bounds, failRun)
       cases.set(run, made)
       return made
     }
@@ -72,7 +62,7 @@ const livelock =
       next(batch) {
         for (const entry of batch) {
           if (entry.kind === 'turn.started') continue // it comes with nearly each message, and shows nothing
-          const run = needs.runs.get(entry.run)
+          const run = host.runs.get(entry.run)
           if (run && !run.ending && (bounds.ofCode || run.askedByModel || isLookedAt(run, entry))) {
             turns.batch = batch
             caseOf(run).show(entry)
@@ -100,7 +90,7 @@ function isDue(frames: number): boolean {
 
 /** Livelock state of one run, with the step of the ladder for each cause. */
 class Case implements Beholder {
-  readonly #needs: LivelockNeeds
+  readonly #host: Supervisor
   readonly #run: RunState
   readonly #turns: Turns
   readonly #failRun: FailRun
@@ -110,8 +100,8 @@ class Case implements Beholder {
   #signs: readonly Sign[] = []
   #isOver = false
 
-  constructor(needs: LivelockNeeds, run: RunState, turns: Turns, bounds: LivelockBounds, failRun: FailRun) {
-    this.#needs = needs
+  constructor(host: Supervisor, run: RunState, turns: Turns, bounds: LivelockBounds, failRun: FailRun) {
+    this.#host = host
     this.#run = run
     this.#turns = turns
     this.#failRun = failRun
@@ -119,7 +109,6 @@ class Case implements Beholder {
     this.#watch = new LivelockWatch(bounds, this)
   }
 
-  /** True if there are signs that no progress has taken back. */
   get hasFound(): boolean {
     return this.#signs.length > 0
   }
@@ -129,7 +118,7 @@ class Case implements Beholder {
     if (entry.kind === 'frames') this.#frames(entry)
     else if (entry.kind === 'task') this.#watch.task(entry.task, entry.previous === null)
     else if (entry.kind === 'handoff' || entry.kind === 'reassignment') {
-      const source = this.#needs.directory.cell(entry.from, this.#run)
+      const source = this.#host.directory.cell(entry.from, this.#run)
       if (source && entry.step === 'requested') this.#watch.handsOff(source.index, entry.turn)
     } else if (entry.kind === 'blackboard') {
       const { key, entryType, value } = entry.entry
@@ -147,16 +136,16 @@ class Case implements Beholder {
 
   // ---- for the watch
 
-  readonly isModel = (index: number): boolean => this.#needs.directory.cells[index]?.settings.playedByModel ?? false
+  readonly isModel = (index: number): boolean => this.#host.directory.cells[index]?.settings.playedByModel ?? false
 
   name(index: number): string {
-    return directoryOf(this.#run, this.#needs.directory).name(index)
+    return directoryOf(this.#run, this.#host.directory).name(index)
   }
 
   recipientOf(memory: Memory, at: number): number {
     const index = recipientOf(memory, at)
     if (index !== NOBODY || !(flagsOf(memory, at) & HAS_NAME)) return index
-    return this.#needs.directory.cell(readBody(memory, at).name!, this.#run)?.index ?? NOBODY
+    return this.#host.directory.cell(readBody(memory, at).name!, this.#run)?.index ?? NOBODY
   }
 
   messageOf(agent: number, turn: number): string | undefined {
@@ -180,17 +169,17 @@ class Case implements Beholder {
     this.#watch.begin()
     this.#signs = [...this.#signs, sign].slice(-MOST_SIGNS)
     const evidence = [...before, sign].map((each) => each.evidence)
-    this.#needs.journal.record(this.#run, { kind: 'alarm', ...livelockAlarm(step, agents, evidence) })
+    this.#host.journal.record(this.#run, { kind: 'alarm', ...livelockAlarm(step, agents, evidence) })
     if (step === 'notice') this.#tell(agents, found)
     else if (step === 'abort') this.#abort(evidence)
   }
 
   #tell(agents: readonly string[], evidence: string): void {
     for (const name of agents) {
-      const cell = this.#needs.directory.cell(name, this.#run)
+      const cell = this.#host.directory.cell(name, this.#run)
       if (!cell?.settings.isAgent || cell.gone || cell.removed) continue
       const content = `No progress: ${evidence}. Do something else, or say why you cannot go on.`
-      this.#needs.hostMessages.report(this.#run, cell.index, content, { event: 'livelock', evidence: [evidence] })
+      this.#host.hostMessages.report(this.#run, cell.index, content, { event: 'livelock', evidence: [evidence] })
     }
   }
 
@@ -202,20 +191,20 @@ class Case implements Beholder {
       `Run "${id}" is busy without progress. Those involved were told, then the protocol had time to replan; nothing new has come since. The signs: ${evidence.join('; ')}. Let the agents decide on another way when an answer comes again, mark repetition that is meant with polling: true, or raise the bounds of supervision.livelock.`,
       { runId: id, evidence, skipped: { 'tie-breaker': 'no protocol of this version has one' } },
     )
-    this.#needs.clock.defer(() => this.#failRun(this.#run, error))
+    this.#host.clock.defer(() => this.#failRun(this.#run, error))
   }
 }
 
 /** Finds the message of a turn: in the mailbox, or for a turn that has ended in its END frame. */
 class Turns {
-  readonly #needs: LivelockNeeds
+  readonly #host: Supervisor
   /** Records that are shown now. */
   batch: Batch = NONE
   /** Message ids by agent and turn. */
   #ended: Map<string, string> | undefined
 
-  constructor(needs: LivelockNeeds) {
-    this.#needs = needs
+  constructor(host: Supervisor) {
+    this.#host = host
   }
 
   forget(): void {
@@ -224,7 +213,7 @@ class Turns {
   }
 
   messageOf(agent: number, turn: number): string | undefined {
-    const envelope = this.#needs.directory.cells[agent]?.holderOf(turn)?.mailbox.handed.get(turn)
+    const envelope = this.#host.directory.cells[agent]?.holderOf(turn)?.mailbox.handed.get(turn)
     if (envelope) return idOf(envelope.memory, envelope.at)
     this.#ended ??= endedIn(this.batch)
     return this.#ended.get(`${agent} ${turn}`)
@@ -245,11 +234,8 @@ function endedIn(batch: Batch): Map<string, string> {
 interface Kit {
   readonly settings: TeamSettings
   readonly protocol: Protocol
-  /** Ends a run with that error. */
   fail(run: RunState, error: DramatisError): void
 }
-
-type Part = (needs: DeadlockNeeds & LivelockNeeds) => Reader
 
 /** Returns the part of a detector; undefined where the team has turned it off. */
 type Detector = (kit: Kit) => Part | undefined
@@ -260,5 +246,4 @@ const DETECTORS: readonly Detector[] = [
   ({ settings, fail }) => (settings.livelock === false ? undefined : livelock(settings.livelock, fail)),
 ]
 
-/** Returns the detectors that a team has, in the order in which they see records. */
 export const detectorsOf = (kit: Kit): Part[] => DETECTORS.flatMap((detector) => detector(kit) ?? [])

@@ -125,7 +125,6 @@ export class Causes {
     this.#turns.set(turnKey(agent, turn), conversation)
   }
 
-  /** Forgets a turn that is over, and its message. */
   over(agent: number, turn: number, id: string): void {
     this.#turns.delete(turnKey(agent, turn))
     this.#messages.delete(messageKey(id, agent))
@@ -158,7 +157,6 @@ export class Repeats {
     this.#errors = new BoundedMap(most)
   }
 
-  /** Starts the counts again. */
   begin(): void {
     this.#actions.clear()
     this.#errors.clear()
@@ -214,7 +212,6 @@ export class News {
 /** Owner of the watch: it knows what frames do not hold, and takes what is found. */
 export interface Beholder {
   name(index: number): string
-  /** Checks whether a language model plays the agent. */
   isModel(index: number): boolean
   /** Finds the recipient, also if the frame has only its name; returns `NOBODY` for several recipients. */
   recipientOf(memory: Memory, at: number): number
@@ -257,10 +254,8 @@ export class LivelockWatch {
   readonly #news = new News()
   readonly #tools = new ToolNews(MOST_OPEN)
   readonly #works = new Works(MOST_OPEN)
-  /** Open requests by caller and correlation. */
   readonly #asked = new BoundedMap<string, Asked>(MOST_OPEN)
   readonly #causes: Causes
-  /** Tasks that are polls. */
   readonly #polls = new BoundedMap<string, true>(MOST_OPEN)
   readonly #repeats: Repeats
   #rounds: Rounds = NO_ROUNDS
@@ -273,7 +268,6 @@ export class LivelockWatch {
     this.#causes = new Causes((agent, turn) => beholder.messageOf(agent, turn), MOST_OPEN)
   }
 
-  /** Starts all counts again. */
   begin(): void {
     this.#stretch += 1
     this.#repeats.begin()
@@ -396,7 +390,6 @@ export class LivelockWatch {
     return kept
   }
 
-  /** Returns true if the conversation is a sign. */
   #judge(conversation: Conversation, id: string): boolean {
     const { messages, from, to, threadId, holders, byCode } = conversation
     const { isModel } = this.#beholder

@@ -54,7 +54,6 @@ export class Works {
     }
   }
 
-  /** Checks whether an agent other than these two has such a call. */
   beside(one: number, other: number): boolean {
     for (const agent of this.#open.values()) if (agent !== one && agent !== other) return true
     return false
@@ -94,7 +93,6 @@ export interface Attempt {
   readonly outcome: string
 }
 
-/** Number of times in a row that the outcome was the same. */
 export interface Repetition {
   readonly outcome: string
   readonly times: number
@@ -216,9 +214,7 @@ export interface Rounds {
   readonly open: number
   /** True if there was progress in the present round. */
   readonly moved: boolean
-  /** Number of rounds in a row that ended without progress. */
   readonly stalled: number
-  /** Agents that these rounds asked. */
   readonly agents: readonly string[]
 }
 

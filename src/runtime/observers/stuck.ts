@@ -29,17 +29,16 @@ import type { Cell } from '../host/agent.ts'
 import { type AgentDirectory, USER_INDEX } from '../host/directory.ts'
 import type { RunState } from '../host/run.ts'
 import type { Batch, NamedWait } from '../log/records.ts'
+import type { Supervisor } from '../supervision/host.ts'
 import { isTimed } from '../verbs/sync-points.ts'
 import { cyclesOf, stuckIn } from './cycles.ts'
-import { type GraphNeeds, type OpenWait, type TurnNode, WaitEdges } from './wait-for-graph.ts'
+import { type OpenWait, type TurnNode, WaitEdges } from './wait-for-graph.ts'
 
-/** Turns that nothing can free. */
 export interface Stuck {
   /** The same turns that wait for each other by the same waits have the same key, whatever else they wait for. */
   readonly key: string
   /** Turns in the order in which they wait for each other, with the held tasks between them. Empty: a stall. */
   readonly cycle: readonly TurnNode[]
-  /** Turns that wait for the cycle. */
   readonly tail: readonly TurnNode[]
   /** All turns that this depends on: the group is stuck only if each of these does nothing but wait. */
   readonly turns: readonly TurnNode[]
@@ -50,8 +49,8 @@ export interface Stuck {
   readonly runs: ReadonlySet<RunState>
 }
 
-export function stuckNow(needs: GraphNeeds): Stuck[] {
-  const edges = new WaitEdges(needs)
+export function stuckNow(host: Supervisor): Stuck[] {
+  const edges = new WaitEdges(host)
   const stuck = stuckIn(edges.nodes)
   if (stuck.length === 0) return []
   const all = new Set(stuck)
@@ -150,7 +149,6 @@ function whole(
 export const waitKey = ({ cell, envelope }: TurnNode, { number }: OpenWait): string =>
   `${cell.index}.${envelope.turn}.${envelope.attempt}:${number}`
 
-/** Returns the waits of all members by name, the cycle first. */
 export function namedWaits({ cycle, tail }: Stuck): NamedWait[] {
   return [...cycle, ...tail].map(({ cell, waits }) => ({
     agent: cell.name,
@@ -170,9 +168,8 @@ const VERBS: Readonly<Record<OpenWait['kind'], (name: string) => string>> = {
   dependency: (name) => `for the task of "${name}" to be done`,
 }
 
-/** Describes all open turns in words, for people. */
-export function openTurns(needs: GraphNeeds): string[] {
-  return new WaitEdges(needs).turns.flatMap((turn) => {
+export function openTurns(host: Supervisor): string[] {
+  return new WaitEdges(host).turns.flatMap((turn) => {
     if (!turn) return []
     const waits = turn.waits.filter((wait) => wait.for !== '')
     if (waits.length > 0) return [sentenceOf({ ...turn, waits })]
@@ -194,17 +191,13 @@ const messageOf = ({ envelope }: TurnNode) => `message ${idOf(envelope.memory, e
  * record of the log, so it reads headers only. The detector then checks what is suspicious in the host's own records.
  */
 
-interface Needs {
-  readonly directory: AgentDirectory
-}
-
 const isHeld = ({ status, dependencies }: AgentTask) => status === 'blocked' && dependencies.length > 0
 
 /** Statuses that leave no turn stuck: an agent without a thread gets one for its next message. */
 const HARMLESS: ReadonlySet<AgentStatus> = new Set(['starting', 'passivated'])
 
 export class Suspicion {
-  readonly #needs: Needs
+  readonly #directory: AgentDirectory
   /** Agents that found a mailbox full, and may still wait for room. */
   readonly #askers = new Set<number>()
   /** Runs in which a turn waits for an entry that anybody may write, by their index. */
@@ -212,11 +205,10 @@ export class Suspicion {
   /** Agent of each such run that got a message last: most likely it is at work. */
   readonly #lastAsked = new Map<number, Cell>()
 
-  constructor(needs: Needs) {
-    this.#needs = needs
+  constructor(directory: AgentDirectory) {
+    this.#directory = directory
   }
 
-  /** Checks whether one of these records can have left a turn stuck. */
   has(batch: Batch): boolean {
     let suspicious = false
     for (const entry of batch) {
@@ -233,7 +225,7 @@ export class Suspicion {
 
   /** True if there is a turn that could be stuck. A team that ends has none, and may have thousands of agents. */
   get #isTurnOpen(): boolean {
-    return this.#needs.directory.living.some(({ mailbox }) => !mailbox.handed.isEmpty)
+    return this.#directory.living.some(({ mailbox }) => !mailbox.handed.isEmpty)
   }
 
   /** Notes the waits that are open now. Called when the detector looks at all turns. */
@@ -241,7 +233,7 @@ export class Suspicion {
     this.#askers.clear()
     this.#waitedIn.clear()
     this.#lastAsked.clear()
-    for (const cell of this.#needs.directory.cells) {
+    for (const cell of this.#directory.cells) {
       const { mailbox, calls } = cell
       for (const { waitsFor, turn } of calls.values()) {
         const run = waitsFor && cell.messageOf(turn)?.run
@@ -253,7 +245,7 @@ export class Suspicion {
 
   /** Checks whether the frame can have left a turn stuck: only a wait for an agent that waits can. */
   #frame({ i32 }: Memory, at: number): boolean {
-    const { cells } = this.#needs.directory
+    const { cells } = this.#directory
     const i = at >> 2
     const who = i32[i + WHO]!
     const sender = who & 0xffff
@@ -298,7 +290,7 @@ export class Suspicion {
 
   #note(run: number, recipient: number): void {
     if (!this.#waitedIn.has(run)) return
-    const callee = this.#needs.directory.cells[recipient]
+    const callee = this.#directory.cells[recipient]
     if (callee) this.#lastAsked.set(run, callee)
   }
 
@@ -311,7 +303,7 @@ export class Suspicion {
    */
   #isAnybodyAtWork(run: number): boolean {
     if (this.#lastAsked.get(run)?.instances.some((cell) => this.#isAtWork(cell, run))) return true
-    return this.#needs.directory.living.some((cell) => this.#isAtWork(cell, run))
+    return this.#directory.living.some((cell) => this.#isAtWork(cell, run))
   }
 
   #isAtWork(cell: Cell, run: number): boolean {

@@ -24,7 +24,6 @@ import {
 } from './spans.ts'
 import { TurnSpans } from './turn-spans.ts'
 
-/** Returns the parent of the spans of a turn. */
 export type PlaceOfTurn = (run: RunState, agent: number, turn: number) => TracePlace | undefined
 
 export const modelSpans = (spans: Spans, clock: Scheduler, placeOf: PlaceOfTurn): GatewayLayer => {
@@ -59,7 +58,6 @@ export class Tracing {
   readonly #supervisor: Supervisor
   /** Trace place and span of each run. Weak, so that an entry goes when its run does. */
   readonly #runs = new WeakMap<RunState, { place: TracePlace | undefined; span?: Span }>()
-  /** Gateway layer that puts a span around each model call. */
   readonly layer: GatewayLayer
 
   /** Runs the work of a tool call in the host within the call's span, so that spans of this work are its children. */

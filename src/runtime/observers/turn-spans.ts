@@ -33,8 +33,9 @@ import {
   turnOf,
 } from '../../mailbox/frame.ts'
 import { CancelledError, type DramatisError } from '../../shared/errors.ts'
-import { type AgentDirectory, ORCHESTRATOR_INDEX } from '../host/directory.ts'
-import type { RunState, RunTable } from '../host/run.ts'
+import type { Core } from '../host/core.ts'
+import { ORCHESTRATOR_INDEX } from '../host/directory.ts'
+import type { RunState } from '../host/run.ts'
 import type { Batch, FrameBlock, HostRecord } from '../log/records.ts'
 import { BoundedMap } from '../log/run-log.ts'
 import type { TracePlace } from '../settings/options.ts'
@@ -55,7 +56,6 @@ export interface OpenTurn {
   readonly span: Span | undefined
   /** Parent of the spans that the turn causes. */
   readonly place: TracePlace | undefined
-  /** Calls of tools that are under way. */
   readonly tools: Map<string, Span>
 }
 
@@ -109,7 +109,6 @@ export class ToolSpans {
     }
   }
 
-  /** Returns the span of a call that the host runs. */
   ofCall({ tools }: OpenTurn, correlation: number): Span | undefined {
     return tools.get(keyOfCall(correlation))
   }
@@ -162,12 +161,6 @@ const keyOfCall = (correlation: number) => `call ${correlation}`
 const callKey = (memory: Memory, at: number) => keyOfCall(correlationOf(memory, at))
 const stepKey = (memory: Memory, at: number) => `${STEP}${stepOf(memory, at)}`
 
-interface Needs {
-  readonly directory: AgentDirectory
-  readonly runs: RunTable
-}
-
-/** Begin of an attempt. */
 interface Beginning {
   /** Record that reports the begin; undefined if only the end of a short turn reports it. */
   readonly record: HostRecord | undefined
@@ -187,7 +180,7 @@ interface Origin {
 const MOST_ORIGINS = 65_536
 
 export class TurnSpans {
-  readonly #needs: Needs
+  readonly #core: Core
   readonly #spans: Spans
   readonly #placeOfRun: (run: RunState) => TracePlace | undefined
   readonly #turns = new Map<string, OpenTurn>()
@@ -196,8 +189,8 @@ export class TurnSpans {
   /** Turn that hands off its duty. The message about it follows, and names no turn. */
   #giver: { run: number; agent: string; turn: number } | undefined
 
-  constructor(needs: Needs, spans: Spans, placeOfRun: (run: RunState) => TracePlace | undefined) {
-    this.#needs = needs
+  constructor(core: Core, spans: Spans, placeOfRun: (run: RunState) => TracePlace | undefined) {
+    this.#core = core
     this.#spans = spans
     this.#placeOfRun = placeOfRun
     this.#tools = new ToolSpans(spans)
@@ -217,7 +210,7 @@ export class TurnSpans {
   next(batch: Batch): void {
     const beginnings = beginningsIn(batch)
     for (const entry of batch) {
-      const run = this.#needs.runs.get(entry.run)
+      const run = this.#core.runs.get(entry.run)
       if (entry.kind !== 'frames') this.#record(entry, run, beginnings)
       else if (run) this.#frames(entry, run, beginnings)
     }
@@ -268,7 +261,7 @@ export class TurnSpans {
   #giverOf(run: RunState, sender: number): number | undefined {
     const giver = this.#giver
     this.#giver = undefined
-    return giver?.run === run.index && giver.agent === this.#needs.directory.name(sender) ? giver.turn : undefined
+    return giver?.run === run.index && giver.agent === this.#core.directory.name(sender) ? giver.turn : undefined
   }
 
   /** Returns the turn if it has begun by now. Its actions can precede the record of its begin in the log. */
@@ -285,7 +278,7 @@ export class TurnSpans {
   }
 
   #begin(run: RunState, key: string, index: number, { at, messageId, attempt, instance }: Beginning): void {
-    const agent = run.agentName(index) ?? this.#needs.directory.name(index)
+    const agent = run.agentName(index) ?? this.#core.directory.name(index)
     const before = this.#turns.get(key)
     before?.span?.end(at) // the host has begun it anew
     const origin = this.#origins.get(messageId)
@@ -333,7 +326,7 @@ export class TurnSpans {
       case 'agent.exited':
         for (const [key, turn] of this.#turns) {
           const { index, agent, instance } = turn
-          if (!this.#needs.runs.has(turn.run.index)) this.#turns.delete(key) // its run is gone: no other attempt
+          if (!this.#core.runs.has(turn.run.index)) this.#turns.delete(key) // its run is gone: no other attempt
           if (index !== record.index || agent !== record.agent) continue
           if ((instance ?? record.instance) === record.instance) this.#cutOff(turn, record)
         }

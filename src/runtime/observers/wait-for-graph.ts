@@ -16,14 +16,13 @@ import {
   waitingOf,
 } from '../../mailbox/frame.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
-import type { TeamMemory } from '../../mailbox/team-memory.ts'
 import type { Cell, HeldTask, OpenCall, OpenRequest, RequestGroup } from '../host/agent.ts'
+import type { Core } from '../host/core.ts'
 import { isNested } from '../host/delegation.ts'
-import { type AgentDirectory, ORCHESTRATOR_INDEX } from '../host/directory.ts'
-import type { BlockedTasks, Requests } from '../host/mailboxes.ts'
+import { ORCHESTRATOR_INDEX } from '../host/directory.ts'
 import type { RunState } from '../host/run.ts'
-import type { Boards } from '../verbs/boards.ts'
-import { isTimed, type OpenGeneration, type SyncPoints } from '../verbs/sync-points.ts'
+import type { Supervisor } from '../supervision/host.ts'
+import { isTimed, type SyncGenerations } from '../verbs/sync-points.ts'
 import type { Wait } from './cycles.ts'
 
 /*
@@ -32,35 +31,17 @@ import type { Wait } from './cycles.ts'
  * may not pass.
  */
 
-/** Wait-for graph that the waits are for. */
-interface Graph {
-  /** Adds a node that is no turn, with that wait; without a wait it is live. */
-  add(wait: Wait | undefined): number
-  /** Returns the node of a turn, or of the message that will become the turn. */
-  message(callee: Cell, envelope: Envelope<RunState>): number
-  /** Returns the node of the agent that is to do the task. */
-  task(id: string): number
-}
-
 type Waits = ReadonlyMap<Envelope<RunState>, Wait>
 
 /** Waits of messages that a mailbox has no room for. */
 interface Roomless {
-  /** Wait of most messages: for any one of the targets. */
   readonly any: Wait
-  /** Everything that has room in the mailbox. */
   readonly targets: readonly number[]
 }
 
-interface Needs {
-  readonly blocked: BlockedTasks
-  readonly team: TeamMemory
-}
-
 export class MessageWaits {
-  readonly #blocked: BlockedTasks
-  readonly #team: TeamMemory
-  readonly #graph: Graph
+  readonly #host: Core
+  readonly #graph: WaitEdges
   /** By mailbox: the waits of messages that wait for room in it. */
   readonly #roomless = new Map<Cell['mailbox'], Roomless>()
   /** By mailbox of an agent that may have turns of several runs: the waits of its queued messages. */
@@ -70,15 +51,14 @@ export class MessageWaits {
   /** By such agent: the node that stands for all queued messages there. */
   readonly #lines = new Map<Cell, number>()
 
-  constructor({ blocked, team }: Needs, graph: Graph) {
-    this.#blocked = blocked
-    this.#team = team
+  constructor(host: Core, graph: WaitEdges) {
+    this.#host = host
     this.#graph = graph
   }
 
   /** Returns the wait of a message that no turn has begun with; undefined if nothing is in its way. */
   waitOf(callee: Cell, envelope: Envelope<RunState>): Wait | undefined {
-    const held = this.#blocked.of(envelope)
+    const held = this.#host.blocked.of(envelope)
     if (held) return this.#forTasks(held)
     if (callee.gone) return undefined
     if (isNested(envelope)) return this.#forOuter(callee, envelope.within!)
@@ -105,7 +85,7 @@ export class MessageWaits {
         for (const envelope of inLine(mailbox))
           if (envelope.run === run) nodes.push(this.#graph.message(callee, envelope))
     }
-    if (mailbox.parked.has(run)) nodes.push(this.#graph.add(this.#forRoom(callee, undefined)))
+    if (mailbox.parked.has(run)) nodes.push(this.#graph.node(this.#forRoom(callee, undefined)))
     return nodes
   }
 
@@ -113,7 +93,7 @@ export class MessageWaits {
   #line(callee: Cell): number {
     let at = this.#lines.get(callee)
     if (at === undefined) {
-      at = this.#graph.add(callee.gone ? undefined : this.#placeAt(callee, callee.mailbox.peek()!))
+      at = this.#graph.node(callee.gone ? undefined : this.#placeAt(callee, callee.mailbox.peek()!))
       this.#lines.set(callee, at)
     }
     return at
@@ -153,7 +133,7 @@ export class MessageWaits {
    * parked message is taken beforehand.
    */
   #isOnItsWay({ mailbox, index }: Cell): boolean {
-    return this.#team.taken(index) > mailbox.waiting + mailbox.underWay + (mailbox.expected ? 1 : 0)
+    return this.#host.team.taken(index) > mailbox.waiting + mailbox.underWay + (mailbox.expected ? 1 : 0)
   }
 
   /**
@@ -172,7 +152,7 @@ export class MessageWaits {
     const known = this.#roomless.get(mailbox)
     if (known) return known
     const targets: number[] = []
-    const roomless: Roomless = { any: { need: 1, targets: [this.#graph.add({ need: 1, targets })] }, targets }
+    const roomless: Roomless = { any: { need: 1, targets: [this.#graph.node({ need: 1, targets })] }, targets }
     this.#roomless.set(mailbox, roomless)
     for (const cell of instances)
       for (const envelope of handedTo(cell)) targets.push(this.#graph.message(callee, envelope))
@@ -219,10 +199,10 @@ export class MessageWaits {
       const line = lineOf(envelope)
       const before = [last.get(envelope.run), last.get(line)].filter((at) => at !== undefined)
       if (!own && before.length === 0) continue
-      const place = own && before.length > 0 ? [this.#graph.add(own)] : []
+      const place = own && before.length > 0 ? [this.#graph.node(own)] : []
       const wait = before.length > 0 ? { need: before.length + place.length, targets: [...before, ...place] } : own!
       waits.set(envelope, wait)
-      const at = this.#graph.add(wait)
+      const at = this.#graph.node(wait)
       last.set(envelope.run, at)
       if (senderOf(envelope.memory, envelope.at) !== ORCHESTRATOR_INDEX) last.set(line, at)
     }
@@ -256,15 +236,6 @@ function* inLine(mailbox: Cell['mailbox']): IterableIterator<Envelope<RunState>>
   for (const envelope of mailbox.queued()) if (!isNested(envelope)) yield envelope
 }
 
-export interface GraphNeeds {
-  readonly blocked: BlockedTasks
-  readonly boards: Boards
-  readonly directory: AgentDirectory
-  readonly requests: Requests
-  readonly syncPoints: SyncPoints
-  readonly team: TeamMemory
-}
-
 /**
  * Kinds of waits of a turn: for an answer, a task, room in a mailbox, the reader of its answer, an entry on a
  * blackboard, or others at a sync point. 'dependency': a task that has not begun waits for another task. 'place': a
@@ -272,24 +243,18 @@ export interface GraphNeeds {
  */
 export type WaitKind = 'request' | 'delegate' | 'mailbox' | 'reader' | 'blackboard' | 'sync' | 'dependency' | 'place'
 
-/** Single wait of a turn. */
 export interface OpenWait {
   readonly kind: WaitKind
   /** Agent that must act; or the key of an entry, which nobody in particular must write. */
   readonly for: string
-  /** Node that the turn waits for. */
   readonly target: number
   /** Number that is unique among the waits of the turn. */
   readonly number: number
   /** Epoch ms. */
   readonly since: number
-  /** Request that is waited for. */
   readonly request?: OpenRequest
-  /** Call of a verb that the host is working on. */
   readonly call?: OpenCall
-  /** Generation of a sync point at which others are missing. */
-  readonly generation?: OpenGeneration | undefined
-  /** Message that waits for room. */
+  readonly generation?: SyncGenerations | undefined
   readonly sent?: { callee: Cell; envelope: Envelope<RunState> }
 }
 
@@ -306,7 +271,6 @@ interface Node {
   waits: Wait[]
 }
 
-/** Wait-for graph of a team at one moment. */
 export class WaitEdges {
   readonly nodes: Node[] = []
   /** Turns by node; undefined for a node that is not a turn. */
@@ -315,9 +279,8 @@ export class WaitEdges {
   readonly held = new Map<number, TurnNode>()
   /** Nodes that stand for any possible writer: a wait for them is for nobody in particular. */
   readonly anybody = new Set<number>()
-  readonly #needs: GraphNeeds
+  readonly #host: Supervisor
   readonly #byEnvelope = new Map<Envelope<RunState>, number>()
-  /** Agents that have turns, by their index. */
   readonly #atWork = new Set<number>()
   readonly #anybodyOf = new Map<RunState, number>()
   /** Streamed answers that their readers have not read completely: these readers wait for something else. */
@@ -329,24 +292,20 @@ export class WaitEdges {
   #asked: Map<string, OpenRequest> | undefined
   readonly #messages: MessageWaits
 
-  constructor(needs: GraphNeeds) {
-    this.#needs = needs
-    this.#messages = new MessageWaits(needs, {
-      add: (wait) => (wait ? this.#add([wait]) : this.#free()),
-      message: (callee, envelope) => this.#message(callee, envelope),
-      task: (id) => this.#task(id),
-    })
-    const { living } = needs.directory
+  constructor(host: Supervisor) {
+    this.#host = host
+    this.#messages = new MessageWaits(host, this)
+    const { living } = host.directory
     for (const cell of living) for (const envelope of cell.underWay) this.#turn(cell, envelope)
     for (const cell of living)
       if (cell.life && cell.life.awaitReader.size > 0)
         for (const [turn, since] of cell.life.awaitReader) this.#writer(cell, turn, since)
-    for (const cell of needs.directory.cells) {
+    for (const cell of host.directory.cells) {
       if (cell.open.size > 0 && this.#atWork.has(cell.index)) this.#requests(cell)
       if (cell.calls.size > 0) for (const [number, call] of cell.calls) this.#call(cell, number, call)
     }
-    for (const cell of needs.directory.cells) if (cell.mailbox.parked.length > 0) this.#room(cell)
-    for (const cell of needs.directory.cells) if (cell.broadcasts.size > 0) this.#broadcasts(cell)
+    for (const cell of host.directory.cells) if (cell.mailbox.parked.length > 0) this.#room(cell)
+    for (const cell of host.directory.cells) if (cell.broadcasts.size > 0) this.#broadcasts(cell)
     this.#inLine()
     for (const cell of living)
       for (const envelope of cell.mailbox.handed.shelved.values()) this.#returning(cell, envelope)
@@ -368,6 +327,11 @@ export class WaitEdges {
     return this.nodes.push({ live: false, waits }) - 1
   }
 
+  /** Adds a node that is no turn, with that wait; without a wait it is live. */
+  node(wait: Wait | undefined): number {
+    return wait ? this.#add([wait]) : this.#free()
+  }
+
   #turn(cell: Cell, envelope: Envelope<RunState>): void {
     const at = this.#add([], { cell, envelope, waits: [] })
     this.#byEnvelope.set(envelope, at)
@@ -385,7 +349,6 @@ export class WaitEdges {
     this.#wait(at, { kind: 'place', for: cell.name, target: this.#add([wait]), number: PLACE, since })
   }
 
-  /** Returns the node of a turn that is under way. */
   #of({ instances }: Cell, turn: number): number | undefined {
     for (const { mailbox } of instances) {
       const envelope = mailbox.handed.get(turn)
@@ -433,7 +396,7 @@ export class WaitEdges {
 
   /** Returns the node of the turn that is to answer, or of the message that will become that turn. */
   #answerOf({ callee, envelope, signalled }: OpenRequest): number {
-    return signalled ? this.#free() : this.#message(callee, envelope)
+    return signalled ? this.#free() : this.message(callee, envelope)
   }
 
   #free(): number {
@@ -442,7 +405,7 @@ export class WaitEdges {
     return at
   }
 
-  #message(callee: Cell, envelope: Envelope<RunState>): number {
+  message(callee: Cell, envelope: Envelope<RunState>): number {
     const known = this.#byEnvelope.get(envelope)
     if (known !== undefined) return known
     const at = this.#add()
@@ -450,14 +413,14 @@ export class WaitEdges {
     const wait = this.#messages.waitOf(callee, envelope)
     if (wait) this.nodes[at]!.waits.push(wait)
     else this.nodes[at]!.live = true
-    const held = wait && this.#needs.blocked.of(envelope)
+    const held = wait && this.#host.blocked.of(envelope)
     if (held) this.held.set(at, heldNode(held, wait))
     return at
   }
 
   /** Returns the node that does a task. A task that nobody waits for any more ends by itself: its node is live. */
-  #task(id: string): number {
-    this.#asked ??= requestsById(this.#needs)
+  task(id: string): number {
+    this.#asked ??= requestsById(this.#host)
     const request = this.#asked.get(id)
     return request ? this.#answerOf(request) : this.#free()
   }
@@ -471,14 +434,13 @@ export class WaitEdges {
     const { run } = this.turns[at]!.envelope
     if (waitsFor?.kind === 'handoff') return // the request to the target has the wait already
     if (waitsFor?.kind === 'sync') return this.#sync(at, run, waitsFor.name, number, call)
-    const isTheirs = waitsFor && !run.boardLent && !this.#needs.boards.isShared(run)
+    const isTheirs = waitsFor && !run.boardLent && !this.#host.boards.isShared(run)
     const target = isTheirs ? this.#anybody(run) : this.#free()
     this.#wait(at, { kind: 'blackboard', for: waitsFor?.name ?? '', target, number, since, call })
   }
 
-  /** Adds the waits at a sync point: for all that have not arrived. */
   #sync(at: number, run: RunState, point: string, number: number, call: OpenCall): void {
-    const generation = [...this.#needs.syncPoints.open].find((open) => open.run === run && open.point.name === point)
+    const generation = [...this.#host.syncPoints.open].find((open) => open.run === run && open.point.name === point)
     const targets: number[] = []
     for (const name of generation?.missing ?? []) {
       const target = this.#agent(name, run, isTimed(generation))
@@ -495,10 +457,10 @@ export class WaitEdges {
    */
   #agent(name: string, run: RunState, timed: boolean): number {
     const at = this.#add()
-    const cell = this.#needs.directory.cell(name, run)
+    const cell = this.#host.directory.cell(name, run)
     const own: number[] = []
     for (const { mailbox } of cell?.instances ?? [])
-      for (const envelope of mailbox.handed.all()) if (envelope.run === run) own.push(this.#message(cell!, envelope))
+      for (const envelope of mailbox.handed.all()) if (envelope.run === run) own.push(this.message(cell!, envelope))
     if (cell) own.push(...this.#messages.waiting(cell, run))
     if (own.length === 0 && timed) this.nodes[at]!.live = true
     else this.nodes[at]!.waits.push({ need: 1, targets: [...own, this.#anybody(run)] })
@@ -519,13 +481,12 @@ export class WaitEdges {
   #writers(run: RunState, at: number): void {
     const targets: number[] = []
     for (const [envelope, turn] of this.#byEnvelope) if (envelope.run === run && this.turns[turn]) targets.push(turn)
-    for (const cell of this.#needs.directory.cells) targets.push(...this.#messages.waiting(cell, run))
-    for (const { callee, envelope } of this.#needs.blocked.all)
-      if (envelope.run === run) targets.push(this.#message(callee, envelope))
+    for (const cell of this.#host.directory.cells) targets.push(...this.#messages.waiting(cell, run))
+    for (const { callee, envelope } of this.#host.blocked.all)
+      if (envelope.run === run) targets.push(this.message(callee, envelope))
     this.nodes[at] = { live: false, waits: [{ need: 1, targets }] }
   }
 
-  /** Adds the waits of turns for messages that found no room. */
   #room(callee: Cell): void {
     for (const line of callee.mailbox.parked.lines) {
       const envelope = firstSent(line) // those behind it wait for the same
@@ -536,7 +497,7 @@ export class WaitEdges {
       const wait: OpenWait = {
         kind: 'mailbox',
         for: callee.name,
-        target: waitingOf(memory, at) & SIGNALLED ? this.#free() : this.#message(callee, envelope),
+        target: waitingOf(memory, at) & SIGNALLED ? this.#free() : this.message(callee, envelope),
         number: correlationOf(memory, at),
         since: timeOf(memory, at),
         sent: { callee, envelope },
@@ -544,7 +505,7 @@ export class WaitEdges {
       const parked = this.#parked.get(sender)
       if (parked) parked.push(wait)
       else this.#parked.set(sender, [wait])
-      const own = this.#of(this.#needs.directory.cells[sender]!, turn)
+      const own = this.#of(this.#host.directory.cells[sender]!, turn)
       if (own !== undefined) this.#wait(own, wait)
     }
   }
@@ -573,7 +534,7 @@ export class WaitEdges {
   #writer(cell: Cell, turn: number, since: number): void {
     const at = this.#of(cell, turn)
     if (at === undefined) return
-    const request = this.#needs.requests.of(this.turns[at]!.envelope)
+    const request = this.#host.requests.of(this.turns[at]!.envelope)
     if (request) this.#unread.add(request)
     const reader = request && this.#of(request.caller, request.turn)
     const target = reader ?? this.#free()
@@ -584,9 +545,9 @@ export class WaitEdges {
 /** Number of the wait for a place. */
 const PLACE = -1
 
-const requestsById = (needs: GraphNeeds): Map<string, OpenRequest> =>
+const requestsById = (host: Core): Map<string, OpenRequest> =>
   new Map(
-    needs.directory.cells.flatMap(({ open }) =>
+    host.directory.cells.flatMap(({ open }) =>
       Array.from(open.values(), (request) => [idOf(request.envelope.memory, request.envelope.at), request] as const),
     ),
   )
@@ -604,7 +565,6 @@ const heldNode = ({ callee: cell, envelope, waitsFor }: HeldTask, { targets }: W
   })),
 })
 
-/** Returns the first message of a line whose receipt its turn waits for. */
 function firstSent(line: Iterable<Envelope<RunState>>): Envelope<RunState> | undefined {
   for (const envelope of line) {
     const { memory, at } = envelope

@@ -14,6 +14,7 @@ import {
 } from '../../shared/errors.ts'
 import { queueMicrotask } from '../../shared/timers.ts'
 import type { Cell } from '../host/agent.ts'
+import { rememberHandedAnswers } from '../host/handed-answers.ts'
 import { KEPT_BYTES, RunOutput, type RunState } from '../host/run.ts'
 import { framesOf, type RunLog } from '../log/run-log.ts'
 import type { Supervisor } from '../supervision/host.ts'
@@ -276,7 +277,7 @@ export class RunEndings {
       handle.state.structured = structured
       const output = handle.state.output ?? this.#outputOfSpeaker(entry, said)
       const checked = await output?.dataOf(structured, content)
-      this.#supervisor.handedAnswers.remember(handle.state)
+      rememberHandedAnswers(this.#supervisor, handle.state)
       if (this.#conversations) await this.#conversations.saveAtEnd(handle.state)
       this.end(entry, { finalOutput: content, data: checked }, 'finished', content === said ? undefined : content)
     } catch (error) {

@@ -2,7 +2,7 @@
  * Handles the exit of an agent's thread: reads what the thread had published, and returns its claim and its messages.
  * Which of the messages may be retried is decided in commits.ts.
  */
-import type { Logger } from '../../actors/definition/tool.ts'
+
 import { CLAIM, mostFrames } from '../../mailbox/channel.ts'
 import {
   ASKS,
@@ -18,19 +18,12 @@ import {
   stepOf,
   turnOf,
 } from '../../mailbox/frame.ts'
-import type { Scheduler } from '../../shared/clock.ts'
 import { AgentCrashedError, AgentTerminatedError, type DramatisError, describe } from '../../shared/errors.ts'
-import type { Cell, Life } from '../host/agent.ts'
-import type { Redelivery } from '../host/commits.ts'
-import type { HostLoop } from '../host/core.ts'
-import type { AgentDirectory } from '../host/directory.ts'
-import type { Journal } from '../host/journal.ts'
-import type { Mailboxes } from '../host/mailboxes.ts'
-import type { Gate } from '../host/permits.ts'
-import type { RunTable } from '../host/run.ts'
+import type { Cell } from '../host/agent.ts'
+import type { Life } from '../host/life.ts'
 import type { HostRecord } from '../log/records.ts'
-import type { Redactor } from '../logging/redactor.ts'
 import { FENCE_MS, FENCED, type ThreadExit } from '../threads/thread.ts'
+import type { Owners } from './owners.ts'
 import type { Router } from './router.ts'
 
 type Exit = Extract<HostRecord, { kind: 'agent.exited' }>
@@ -42,27 +35,13 @@ const ENDINGS = {
   passivated: 'ended because it had nothing to do (threads.idleMs, threads.max)',
 }
 
-interface Needs {
-  readonly clock: Scheduler
-  readonly directory: AgentDirectory
-  readonly gate: Gate
-  readonly journal: Journal
-  readonly logger: Logger
-  readonly loop: HostLoop
-  readonly mailboxes: Mailboxes
-  readonly redactor: Redactor
-  readonly redelivery: Redelivery
-  readonly router: Router
-  readonly runs: RunTable
-  /** Called when the thread ended before it was ready. `blameless`: because of another agent. */
-  cannotStart(cell: Cell, error: DramatisError, blameless: boolean): void
-}
-
 export class Exits {
-  readonly #needs: Needs
+  readonly #host: Owners
+  readonly #router: Router
 
-  constructor(needs: Needs) {
-    this.#needs = needs
+  constructor(host: Owners, router: Router) {
+    this.#host = host
+    this.#router = router
   }
 
   /**
@@ -85,44 +64,44 @@ export class Exits {
     const giveUp = () => {
       if (cell.life === life) this.exited(cell, life, { code: FENCED, error: undefined })
     }
-    this.#needs.clock.timer(FENCE_MS, giveUp, true)
+    this.#host.clock.timer(FENCE_MS, giveUp, true)
   }
 
   exited(cell: Cell, life: Life, exit: ThreadExit): void {
     if (cell.life !== life) return this.#countStale(cell, life)
-    this.#needs.router.drain(cell, life, mostFrames(life.window.outbox)) // first read what it had published
-    this.#needs.directory.setLife(cell, undefined)
+    this.#router.drain(cell, life, mostFrames(life.window.outbox)) // first read what it had published
+    this.#host.directory.setLife(cell, undefined)
     if (exit.code !== FENCED) this.#returnClaim(life) // a fenced thread may still use its claim
     if (life.retired) this.#gone(cell, life, life.retired)
     else if (life.recalled && (!life.ready || (!life.verdict && !exit.error))) this.#gone(cell, life, 'recalled')
     else {
-      const error = life.verdict ?? this.#needs.redactor.fields(crashError(cell.name, exit))
+      const error = life.verdict ?? this.#host.redactor.fields(crashError(cell.name, exit))
       const blameless = exit.bystander !== undefined && !life.verdict
-      if (!life.ready) return this.#needs.cannotStart(cell, error, blameless || exit.outside === true)
+      if (!life.ready) return this.#host.cannotStart(cell, error, blameless || exit.outside === true)
       if (blameless) this.#diedWithOthers(cell, life, error)
       else this.#died(cell, life, exit, error)
     }
     for (const resolve of life.recalled ?? []) resolve()
-    this.#needs.loop.kick()
+    this.#host.loop.kick()
   }
 
   #died(cell: Cell, life: Life, exit: ThreadExit, error: DramatisError): void {
-    const poisoned = this.#needs.redelivery.giveBack(cell, life, error, fingerprint(exit, error))
+    const poisoned = this.#host.redelivery.giveBack(cell, life, error, fingerprint(exit, error))
     const ended = exit.code === 0 && !exit.error && !life.verdict
     this.#tell(cell, life, ended ? 'ended' : 'crashed', error, !poisoned)
   }
 
   /** An agent whose shared thread another one has ended restarts like after a crash, and is charged with nothing. */
   #diedWithOthers(cell: Cell, life: Life, error: DramatisError): void {
-    this.#needs.redelivery.giveBackUncharged(cell, life, error)
+    this.#host.redelivery.giveBackUncharged(cell, life, error)
     this.#tell(cell, life, 'crashed', error, false)
   }
 
   /** Ends a life without open turns, whose stop hook has run. Does nothing if it has ended already. */
   retire(cell: Cell, life: Life, how: 'reloaded' | 'passivated'): void {
     if (cell.life !== life) return
-    this.#needs.router.drain(cell, life, mostFrames(life.window.outbox))
-    this.#needs.directory.setLife(cell, undefined)
+    this.#router.drain(cell, life, mostFrames(life.window.outbox))
+    this.#host.directory.setLife(cell, undefined)
     life.end()
     this.#gone(cell, life, how)
     for (const resolve of life.recalled ?? []) resolve()
@@ -131,7 +110,7 @@ export class Exits {
   #gone(cell: Cell, life: Life, how: 'recalled' | 'reloaded' | 'passivated'): void {
     const text = `The life of agent "${cell.name}" was ${ENDINGS[how]}.`
     const error = new AgentTerminatedError(text, { agent: cell.name })
-    this.#needs.redelivery.giveBackUncharged(cell, life, error)
+    this.#host.redelivery.giveBackUncharged(cell, life, error)
     this.#tell(cell, life, how, error, false)
   }
 
@@ -139,7 +118,7 @@ export class Exits {
     if (cell.mailbox.handed.size === 0) this.releaseAll(cell)
     const [head] = cell.mailbox.queued()
     const messageId = head && head.attempt > 1 ? idOf(head.memory, head.at) : null
-    this.#needs.journal.record(cell.run, { kind: 'agent.exited', ...cell.whose, epoch, how, error, fault, messageId })
+    this.#host.journal.record(cell.run, { kind: 'agent.exited', ...cell.whose, epoch, how, error, fault, messageId })
   }
 
   /** Rule 4: drops what a thread wrote after it had been fenced off, or asked for the last time to stop. */
@@ -150,7 +129,7 @@ export class Exits {
     if (count === 0) return
     cell.staleFrames += count
     const text = 'an earlier life of the agent wrote after its end; what it wrote was dropped'
-    this.#needs.logger.warn({ agent: cell.name, epoch, frames: count }, text)
+    this.#host.logger.warn({ agent: cell.name, epoch, frames: count }, text)
   }
 
   /** Drops late frames and returns their number. Stops at a frame that cannot be read. */
@@ -170,19 +149,17 @@ export class Exits {
     return count
   }
 
-  /** Frees the room that a dropped message had claimed. */
   #returnRoom(life: Life, memory: Memory, at: number): void {
     const kind = kindOf(memory, at)
     if (kind !== SEND && kind !== REQUEST) return
     life.lastTurn = turnOf(memory, at)
     life.lastStep = stepOf(memory, at)
-    const callee = this.#needs.directory.cells[recipientOf(memory, at)]
-    if (callee && !(flagsOf(memory, at) & ASKS)) this.#needs.mailboxes.freed(callee, lengthOf(memory, at))
+    const callee = this.#host.directory.cells[recipientOf(memory, at)]
+    if (callee && !(flagsOf(memory, at) & ASKS)) this.#host.mailboxes.freed(callee, lengthOf(memory, at))
   }
 
-  /** Releases all permits of an agent, for others to take. */
   releaseAll(cell: Cell): void {
-    for (const run of this.#needs.runs.values()) this.#needs.gate.release(run, cell)
+    for (const run of this.#host.runs.values()) this.#host.permits.release(run, cell)
   }
 
   /**
@@ -191,8 +168,8 @@ export class Exits {
   #returnClaim({ window, lastTurn, lastStep }: Life): void {
     const [note = 0, bytes = 0, turn, step] = window.words.subarray(CLAIM, CLAIM + 4)
     if (note === 0 || (turn === lastTurn && step === lastStep)) return
-    const callee = this.#needs.directory.cells[Math.abs(note) - 1]
-    if (callee) this.#needs.mailboxes.freed(callee, note > 0 && bytes > 0 ? bytes : 0)
+    const callee = this.#host.directory.cells[Math.abs(note) - 1]
+    if (callee) this.#host.mailboxes.freed(callee, note > 0 && bytes > 0 ? bytes : 0)
   }
 }
 

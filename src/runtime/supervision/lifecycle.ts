@@ -3,12 +3,11 @@
  * ended, is in exits.ts. The restart policy decides whether and when a new thread starts
  * (runtime/supervision/restarts.ts).
  */
+
 import type { Started } from '../../actors/definition/assignment.ts'
-import type { Logger } from '../../actors/definition/tool.ts'
 import { mostFrames } from '../../mailbox/channel.ts'
 import { kindOf, SEND } from '../../mailbox/frame.ts'
-import type { TeamMemory } from '../../mailbox/team-memory.ts'
-import { type Scheduler, systemClock } from '../../shared/clock.ts'
+import { systemClock } from '../../shared/clock.ts'
 import {
   AgentTerminatedError,
   CancelledError,
@@ -18,52 +17,31 @@ import {
   StartFailedError,
   TeamClosedError,
 } from '../../shared/errors.ts'
-import type { Cell, Life } from '../host/agent.ts'
-import type { Cancellation } from '../host/cancellation.ts'
-import type { HostLoop, Ready } from '../host/core.ts'
-import type { AgentDirectory } from '../host/directory.ts'
-import type { Journal } from '../host/journal.ts'
-import type { Mailboxes, Receipts } from '../host/mailboxes.ts'
-import type { PartStore } from '../host/parts.ts'
-import type { HostFrames } from '../log/host-frames.ts'
-import type { Redactor } from '../logging/redactor.ts'
+import type { Cell } from '../host/agent.ts'
+import type { Life } from '../host/life.ts'
 import { FENCE_MS } from '../threads/thread.ts'
 import type { Exits } from './exits.ts'
-import { PendingLife, type Provisioning, type ThreadPlaces } from './pending-life.ts'
+import type { Owners } from './owners.ts'
+import { PendingLife, type ThreadPlaces } from './pending-life.ts'
 import type { Router } from './router.ts'
 
-interface Needs {
-  readonly cancellation: Cancellation
-  readonly clock: Scheduler
-  readonly directory: AgentDirectory
-  readonly exits: Exits
-  readonly frames: HostFrames
-  readonly journal: Journal
-  readonly logger: Logger
-  readonly loop: HostLoop
-  readonly mailboxes: Mailboxes
-  readonly parts: PartStore
-  readonly places: ThreadPlaces
-  readonly provisioning: Provisioning
-  readonly redactor: Redactor
-  readonly ready: Ready
-  readonly receipts: Receipts
-  readonly router: Router
-  readonly team: TeamMemory
-}
-
-/** Reply of a thread that has started. */
 type Began = Extract<Started, { ok: true }>
 
 export class Lifecycle {
   /** Threads with new code that replace the life of their agent, or follow it if it ends before that. */
   readonly #successors = new Map<Cell, PendingLife>()
-  readonly #needs: Needs
+  readonly #host: Owners
+  readonly #exits: Exits
+  readonly #places: ThreadPlaces
+  readonly #router: Router
   readonly #endings = new WeakMap<Cell, Promise<void>>()
   readonly #waiting = new Map<Cell, { resolve(): void; reject(error: DramatisError): void }[]>()
 
-  constructor(needs: Needs) {
-    this.#needs = needs
+  constructor(host: Owners, exits: Exits, places: ThreadPlaces, router: Router) {
+    this.#host = host
+    this.#exits = exits
+    this.#places = places
+    this.#router = router
   }
 
   // ---- start
@@ -73,17 +51,16 @@ export class Lifecycle {
    * (`threads.max`), an agent with messages waits for one, and one without is passivated.
    */
   async begin(cell: Cell): Promise<void> {
-    const { clock, loop } = this.#needs
-    const began = clock.monotonic()
+    const began = this.#host.clock.monotonic()
     const beginning = ++cell.beginnings
     if (cell.dormant) cell.dormant = 'waking'
     else this.become(cell, beginning === 1 ? 'starting' : 'restarting')
-    const isWanted = () => !loop.closed && !cell.life && !cell.stopped && cell.beginnings === beginning
+    const isWanted = () => !this.#host.loop.closed && !cell.life && !cell.stopped && cell.beginnings === beginning
     const waiting = this.#successors.get(cell)
     const successor = waiting?.isLost ? undefined : waiting
     let pending: PendingLife | undefined
     try {
-      pending = successor ?? (await PendingLife.make(this.#needs, cell, isWanted))
+      pending = successor ?? (await PendingLife.make(this.#host, this.#exits, this.#places, cell, isWanted))
     } catch (error) {
       if (cell.beginnings !== beginning) return
       return this.cannotStart(cell, noThread(cell, error))
@@ -107,8 +84,8 @@ export class Lifecycle {
     pending.adopted = true
     pending.takePlace()
     cell.epoch = life.epoch
-    this.#needs.directory.setLife(cell, life)
-    for (const newcomer of newcomers) life.backlog.push(this.#needs.frames.teamNotice(0, { newcomer }))
+    this.#host.directory.setLife(cell, life)
+    for (const newcomer of newcomers) life.backlog.push(this.#host.frames.teamNotice(0, { newcomer }))
   }
 
   // ---- reload
@@ -118,7 +95,7 @@ export class Lifecycle {
    * rejects like `PendingLife.make`.
    */
   async succeed(cell: Cell, isWanted: () => boolean): Promise<PendingLife | undefined> {
-    const successor = await PendingLife.make(this.#needs, cell, isWanted, 'beside')
+    const successor = await PendingLife.make(this.#host, this.#exits, this.#places, cell, isWanted, 'beside')
     if (successor) this.#successors.set(cell, successor)
     return successor
   }
@@ -140,12 +117,12 @@ export class Lifecycle {
    */
   async replace(cell: Cell, successor: PendingLife, started: Began): Promise<void> {
     const life = cell.life!
-    const began = this.#needs.clock.monotonic()
+    const began = this.#host.clock.monotonic()
     life.retired = 'reloaded'
     const gone = endOf(life)
     await this.#askToStop(cell, life, gone)
     if (cell.stopped) return successor.lost // the agent, or the team, is ended meanwhile
-    this.#needs.exits.retire(cell, life, 'reloaded')
+    this.#exits.retire(cell, life, 'reloaded')
     if (successor.isLost) {
       void this.begin(cell) // the old code has stopped already: the new one begins again
       return this.ready(cell)
@@ -169,16 +146,15 @@ export class Lifecycle {
     const gone = endOf(life)
     await this.#askToStop(cell, life, gone)
     if (cell.stopped) return // the agent, or the team, is ended meanwhile
-    this.#needs.exits.retire(cell, life, 'passivated')
+    this.#exits.retire(cell, life, 'passivated')
     if (cell.beginnings === beginnings) this.#rest(cell) // else another agent's end is the reason for its next life
     await this.#untilGone(gone)
   }
 
   /** Lets an agent begin with its first message. Its code is looked for now. */
   async register(cell: Cell): Promise<void> {
-    const { provisioning } = this.#needs
     try {
-      await Promise.all([provisioning.codeOf(cell), provisioning.toolsOf(cell)])
+      await Promise.all([this.#host.provisioning.codeOf(cell), this.#host.provisioning.toolsOf(cell)])
     } catch (error) {
       const failed = noThread(cell, error)
       if (!cell.stopped) this.stopForGood(cell, failed)
@@ -192,12 +168,12 @@ export class Lifecycle {
     cell.dormant = 'asleep'
     this.become(cell, 'passivated')
     this.#endWaits(cell)
-    this.#needs.ready.touchInstance(cell)
-    this.#needs.loop.wake()
+    this.#host.ready.touchInstance(cell)
+    this.#host.loop.wake()
   }
 
   #begun(cell: Cell, pending: PendingLife, started: Began, began: number, reloaded: boolean): void {
-    const { clock, journal, loop, ready } = this.#needs
+    const { journal } = this.#host
     const { life } = pending
     if (started.state !== undefined) {
       cell.state = JSON.parse(started.state) as object
@@ -206,7 +182,7 @@ export class Lifecycle {
     cell.first.tools = started.tools
     cell.first.harmful = started.harmful ?? []
     life.ready = true
-    cell.lastEndAt = clock.monotonic()
+    cell.lastEndAt = this.#host.clock.monotonic()
     cell.startFailures = 0
     cell.status = 'idle'
     const woken = cell.dormant !== false
@@ -217,21 +193,20 @@ export class Lifecycle {
       ...cell.whose,
       epoch: life.epoch,
       warm: life.thread.warm,
-      tookMs: clock.monotonic() - began,
+      tookMs: this.#host.clock.monotonic() - began,
       ...(woken && { woken }),
     })
     this.#endWaits(cell)
-    ready.touch(cell)
-    loop.kick()
+    this.#host.ready.touch(cell)
+    this.#host.loop.kick()
   }
 
-  /** Records that the agent changes its lifecycle state. */
   become(cell: Cell, status: 'starting' | 'restarting' | 'passivated' | 'stopped' | 'failed'): void {
     if (cell.status === status && status !== 'starting') return
     cell.status = status
     const { dormant, epoch, whose } = cell
     const woken = dormant === 'waking' && status === 'starting'
-    this.#needs.journal.record(cell.run, { kind: 'agent.status', ...whose, status, epoch, ...(woken && { woken }) })
+    this.#host.journal.record(cell.run, { kind: 'agent.status', ...whose, status, epoch, ...(woken && { woken }) })
   }
 
   /** Resolves when the agent is ready; rejects when it is stopped. */
@@ -253,7 +228,7 @@ export class Lifecycle {
   }
 
   async #failedStart(cell: Cell, life: Life, error: Promise<DramatisError>): Promise<void> {
-    this.#needs.directory.setLife(cell, undefined)
+    this.#host.directory.setLife(cell, undefined)
     life.thread.terminate()
     const { beginnings } = cell
     const known = await error
@@ -290,7 +265,7 @@ export class Lifecycle {
   stopForGood(cell: Cell, error: DramatisError, status: 'stopped' | 'failed' = 'failed'): void {
     cell.stopped = error
     this.#turnAway(cell, error)
-    if (cell.gone) this.#needs.team.close(cell.index)
+    if (cell.gone) this.#host.team.close(cell.index)
     const gone = new AgentTerminatedError(
       `Agent "${cell.name}" is stopped: ${error.message}`,
       { agent: cell.name },
@@ -298,55 +273,48 @@ export class Lifecycle {
     )
     this.#buryAll(cell, gone)
     this.become(cell, status)
-    this.#needs.loop.kick()
+    this.#host.loop.kick()
   }
 
   /** Rejects those that wait for the agent to be ready, or to be reloaded. */
   #turnAway(cell: Cell, error: DramatisError): void {
     cell.dormant = false
-    this.#needs.places.leave(cell)
+    this.#places.leave(cell)
     this.#successors.get(cell)?.drop(error)
     this.#endWaits(cell, error)
   }
 
-  /** Dead-letters everything that the mailbox has. */
   #buryAll(cell: Cell, gone: DramatisError): void {
-    const { cancellation } = this.#needs
-    for (const envelope of [...cell.mailbox.handed.all()]) cancellation.bury(cell, envelope, 'stopped', gone)
+    for (const envelope of [...cell.mailbox.handed.all()]) this.#host.cancellation.bury(cell, envelope, 'stopped', gone)
     if (cell.gone) this.#buryQueue(cell, gone)
   }
 
-  /** Dead-letters everything that waits in the mailbox. */
   #buryQueue(cell: Cell, gone: DramatisError): void {
-    const { cancellation, mailboxes, receipts } = this.#needs
     const { parked } = cell.mailbox
-    cancellation.buryBlocked(cell, gone)
-    for (const envelope of [...cell.mailbox.queued()]) cancellation.bury(cell, envelope, 'stopped', gone)
+    this.#host.cancellation.buryBlocked(cell, gone)
+    for (const envelope of [...cell.mailbox.queued()]) this.#host.cancellation.bury(cell, envelope, 'stopped', gone)
     for (let envelope = parked.shift(); envelope; envelope = parked.shift()) {
-      mailboxes.markDead(envelope, 'stopped', [gone], gone)
-      if (kindOf(envelope.memory, envelope.at) === SEND) receipts.refuseParked(envelope, gone)
+      this.#host.mailboxes.markDead(envelope, 'stopped', [gone], gone)
+      if (kindOf(envelope.memory, envelope.at) === SEND) this.#host.requests.refuseParked(envelope, gone)
     }
   }
 
-  /** Starts an agent again that was stopped permanently. */
   async revive(cell: Cell): Promise<void> {
-    if (!cell.stopped || this.#needs.loop.closed) return
+    if (!cell.stopped || this.#host.loop.closed) return
     const { gone } = cell
     cell.stopped = undefined
     cell.startFailures = 0
     cell.restartTimes = []
     const { capacity, bytes, maxMessageBytes } = cell.settings.mailbox
-    if (gone) this.#needs.team.open(cell.index, capacity, bytes, maxMessageBytes)
+    if (gone) this.#host.team.open(cell.index, capacity, bytes, maxMessageBytes)
     await this.begin(cell)
   }
 
-  /** Removes the agent permanently, with all its instances. */
   async remove(cell: Cell, reason: AgentTerminatedError): Promise<void> {
     for (const each of cell.instances) each.removed = true
     await this.endAll(cell, reason)
   }
 
-  /** Ends all instances of an agent together. */
   async endAll(cell: Cell, reason?: AgentTerminatedError): Promise<void> {
     await Promise.all(cell.instances.map((each) => this.end(each, reason)))
   }
@@ -366,22 +334,22 @@ export class Lifecycle {
     const successor = this.#successors.get(cell)
     this.#turnAway(cell, reason ?? new TeamClosedError('The team was closed before its agents were ready.', {}))
     if (cell.gone) {
-      this.#needs.team.close(cell.index)
+      this.#host.team.close(cell.index)
       this.#buryQueue(cell, cell.stopped)
     }
     if (cell.life) await this.#endLife(cell, cell.life)
     if (successor) await this.#untilGone(successor.gone)
     this.become(cell, 'stopped')
     this.#buryAll(cell, cell.stopped)
-    this.#needs.exits.releaseAll(cell)
-    this.#needs.loop.kick()
+    this.#exits.releaseAll(cell)
+    this.#host.loop.kick()
   }
 
   async #endLife(cell: Cell, life: Life): Promise<void> {
     const gone = endOf(life)
     await this.#askToStop(cell, life, gone)
-    this.#needs.router.drain(cell, life, mostFrames(life.window.outbox))
-    this.#needs.directory.setLife(cell, undefined)
+    this.#router.drain(cell, life, mostFrames(life.window.outbox))
+    this.#host.directory.setLife(cell, undefined)
     life.end()
     await this.#untilGone(gone)
   }
@@ -391,7 +359,7 @@ export class Lifecycle {
     const grace = new AbortController()
     const { stopGraceMs } = cell.settings.supervision
     life.stopping ??= (life.ready ? life.thread.stop() : Promise.resolve()).catch((error) =>
-      this.#needs.logger.error({ agent: cell.name, error: describe(error) }, 'the stop hook of the agent threw'),
+      this.#host.logger.error({ agent: cell.name, error: describe(error) }, 'the stop hook of the agent threw'),
     )
     await Promise.race([life.stopping, gone, this.#elapsed(stopGraceMs, grace.signal)])
     grace.abort()
@@ -409,7 +377,7 @@ export class Lifecycle {
    * would have moved the team's clock.
    */
   async #elapsed(ms: number, signal: AbortSignal): Promise<void> {
-    await Promise.race([this.#needs.clock, systemClock].map((clock) => clock.sleep(ms, signal).catch(() => {})))
+    await Promise.race([this.#host.clock, systemClock].map((clock) => clock.sleep(ms, signal).catch(() => {})))
   }
 }
 

@@ -10,45 +10,40 @@
  */
 
 import { idOf } from '../../mailbox/frame.ts'
-import type { Scheduler, Timer } from '../../shared/clock.ts'
-import type { Cell, Life } from '../host/agent.ts'
-import type { HostLoop, Ready } from '../host/core.ts'
-import { type AgentDirectory, waitsForOthers } from '../host/directory.ts'
+import type { Timer } from '../../shared/clock.ts'
+import type { Cell } from '../host/agent.ts'
+import { waitsForOthers } from '../host/directory.ts'
 import type { Reader } from '../host/journal.ts'
-import type { LimitNotices, LimitWait } from '../logging/limit-notices.ts'
+import type { Life } from '../host/life.ts'
+import type { LimitWait } from '../logging/limit-notices.ts'
 import type { ThreadSettings } from '../settings/settings.ts'
 import type { Lifecycle } from './lifecycle.ts'
+import type { Owners } from './owners.ts'
 import { hasOwnThread, type ThreadPlaces } from './pending-life.ts'
 
 /** Time after which a thread that does not answer, or that has something to do, is asked again at the earliest. */
 const RESTLESS_MS = 1_000
-
-interface Needs {
-  readonly clock: Scheduler
-  readonly directory: AgentDirectory
-  readonly lifecycle: Lifecycle
-  readonly limits: LimitNotices
-  readonly loop: HostLoop
-  readonly places: ThreadPlaces
-  readonly ready: Ready
-}
 
 export class Passivation implements Reader {
   // A turn that comes again waits for what it had asked for before, and writes nothing about that.
   readonly kinds = ['frames', 'agent.ready', 'agent.exited', 'message.dead', 'turn.started'] as const
   /** Number of threads that were ended because their agent had nothing to do. */
   count = 0
-  readonly #needs: Needs
+  readonly #host: Owners
+  readonly #lifecycle: Lifecycle
+  readonly #places: ThreadPlaces
   readonly #idleMs: number | false
   /** Lives that are asked whether they may end, or that end. */
   readonly #leaving = new Set<Life>()
   #sweepTimer: Timer | undefined
   #roomTimer: Timer | undefined
 
-  constructor(needs: Needs, { idleMs }: Pick<ThreadSettings, 'idleMs'>) {
-    this.#needs = needs
+  constructor(host: Owners, lifecycle: Lifecycle, places: ThreadPlaces, idleMs: ThreadSettings['idleMs']) {
+    this.#host = host
+    this.#lifecycle = lifecycle
+    this.#places = places
     this.#idleMs = idleMs
-    needs.limits.watch(() => this.#waits())
+    host.limits.watch(() => this.#waits())
   }
 
   next(): void {
@@ -61,22 +56,20 @@ export class Passivation implements Reader {
   /** Begins threads for agents without one that have messages. One message is enough work for one instance. */
   awaken(cells: readonly Cell[]): void {
     for (const cell of cells) {
-      if (cell.dormant !== 'asleep' || cell.stopped || this.#needs.loop.closed) continue
+      if (cell.dormant !== 'asleep' || cell.stopped || this.#host.loop.closed) continue
       const { mailbox, instances } = cell
       const coming = instances.filter(({ dormant }) => dormant === 'waking').length
-      if (mailbox.waiting - mailbox.nested.length > coming) void this.#needs.lifecycle.begin(cell)
+      if (mailbox.waiting - mailbox.nested.length > coming) void this.#lifecycle.begin(cell)
     }
   }
 
   // ---- agents that have been idle for long
 
-  /** Passivates the agents that have been idle for `idleMs`, and sets the timer for the next. */
   #sweep(idleMs: number): void {
-    const { clock, directory } = this.#needs
-    const now = clock.monotonic()
+    const now = this.#host.clock.monotonic()
     let next = now + idleMs
     let some = false
-    for (const cell of directory.living) {
+    for (const cell of this.#host.directory.living) {
       if (!cell.settings.isAgent) continue
       some = true
       const due = Math.max(cell.lastEndAt, cell.life?.restlessAt ?? 0) + idleMs
@@ -89,12 +82,12 @@ export class Passivation implements Reader {
 
   #arm(ms: number): void {
     const idleMs = this.#idleMs
-    if (idleMs === false || !this.#needs.directory.living.some(({ settings }) => settings.isAgent)) return
+    if (idleMs === false || !this.#host.directory.living.some(({ settings }) => settings.isAgent)) return
     const expire = () => {
       this.#sweepTimer = undefined
       this.#sweep(idleMs)
     }
-    this.#sweepTimer = this.#needs.clock.timer(ms, expire, true)
+    this.#sweepTimer = this.#host.clock.timer(ms, expire, true)
   }
 
   #isIdle(cell: Cell): boolean {
@@ -102,34 +95,33 @@ export class Passivation implements Reader {
     if (!life?.ready || !settings.isAgent || stopped) return false
     if (!mailbox.handed.isEmpty || mailbox.waiting > 0 || life.sending) return false
     const isEnding = life.stopping || life.retired || life.verdict || life.recalled
-    return !isEnding && !life.draining && !this.#leaving.has(life) && !this.#needs.lifecycle.isReloading(cell)
+    return !isEnding && !life.draining && !this.#leaving.has(life) && !this.#lifecycle.isReloading(cell)
   }
 
   // ---- room for agents that wait for a thread
 
   /** Gives free threads to those that wait, and else ends threads of idle agents, the least recently used first. */
   makeRoom(): void {
-    const { clock, directory, limits, places } = this.#needs
-    places.serve()
+    this.#places.serve()
     const [waits] = this.#waits()
-    if (waits) limits.reached(waits, 'agents with messages wait for a thread', { waiting: places.waiting })
-    const missing = places.taken - this.#leaving.size + places.waiting - places.max
+    if (waits)
+      this.#host.limits.reached(waits, 'agents with messages wait for a thread', { waiting: this.#places.waiting })
+    const missing = this.#places.taken - this.#leaving.size + this.#places.waiting - this.#places.max
     if (missing <= 0) return
-    const now = clock.monotonic()
-    const idle = directory.living.filter((cell) => hasOwnThread(cell) && this.#isIdle(cell))
+    const now = this.#host.clock.monotonic()
+    const idle = this.#host.directory.living.filter((cell) => hasOwnThread(cell) && this.#isIdle(cell))
     const calm = idle.filter((cell) => !isRestless(cell, now))
     calm.sort((a, b) => a.lastEndAt - b.lastEndAt)
     for (const cell of calm.slice(0, missing)) void this.#passivate(cell)
     if (calm.length < missing) this.#askAgain(idle, now)
-    if (places.waiting > 0 && this.#leaving.size === 0 && this.#isStuck(now)) this.#exceed()
+    if (this.#places.waiting > 0 && this.#leaving.size === 0 && this.#isStuck(now)) this.#exceed()
   }
 
   *#waits(): IterableIterator<LimitWait> {
-    const { places } = this.#needs
-    for (const { cell, since } of places.line) {
+    for (const { cell, since } of this.#places.line) {
       const first = cell.mailbox.peek()
       const messageId = first && idOf(first.memory, first.at)
-      const limit = places.max
+      const limit = this.#places.max
       yield { option: 'threads.max', limit, runId: first?.run.id, agent: cell.name, messageId, since }
     }
   }
@@ -142,15 +134,14 @@ export class Passivation implements Reader {
       this.#roomTimer = undefined
       this.makeRoom()
     }
-    this.#roomTimer = this.#needs.clock.timer(Math.ceil(since + RESTLESS_MS - now), expire, true)
+    this.#roomTimer = this.#host.clock.timer(Math.ceil(since + RESTLESS_MS - now), expire, true)
   }
 
   /** Checks whether no thread of an agent will come free by itself. */
   #isStuck(now: number): boolean {
-    const { directory, places } = this.#needs
-    const holders = directory.living.filter(hasOwnThread)
-    if (holders.length < places.taken) return false // a thread is being made, or ends
-    const full = new Set(places.line.flatMap(({ cell: { mailbox } }) => [...mailbox.parked.senders()]))
+    const holders = this.#host.directory.living.filter(hasOwnThread)
+    if (holders.length < this.#places.taken) return false // a thread is being made, or ends
+    const full = new Set(this.#places.line.flatMap(({ cell: { mailbox } }) => [...mailbox.parked.senders()]))
     return holders.every((cell) => {
       if (!cell.life?.ready) return false
       if (cell.mailbox.handed.isEmpty) return isRestless(cell, now)
@@ -160,38 +151,35 @@ export class Passivation implements Reader {
 
   /** Makes one thread more than there should be: else the turns that wait would wait for ever. */
   #exceed(): void {
-    const { limits, places } = this.#needs
     const why = 'the turns of all agents that have a thread wait for others, so another agent gets one'
-    limits.exceeded('threads.max', places.max, why, { threads: places.taken + 1 })
-    places.grant()
+    this.#host.limits.exceeded('threads.max', this.#places.max, why, { threads: this.#places.taken + 1 })
+    this.#places.grant()
   }
 
   // ---- one agent
 
   async #passivate(cell: Cell): Promise<void> {
-    const { clock, lifecycle, loop, ready } = this.#needs
     const life = cell.life!
     const { turns } = cell
     this.#leaving.add(life)
     const mayEnd = await this.#mayEnd(life)
-    if (!mayEnd) life.restlessAt = clock.monotonic()
+    if (!mayEnd) life.restlessAt = this.#host.clock.monotonic()
     this.#leaving.delete(life)
     if (mayEnd && cell.turns === turns && cell.life === life && this.#isIdle(cell)) {
       this.#leaving.add(life)
       this.count += 1
-      await lifecycle.passivate(cell, life)
+      await this.#lifecycle.passivate(cell, life)
       this.#leaving.delete(life)
     }
-    if (loop.closed) return
-    ready.touchInstance(cell)
-    loop.wake()
+    if (this.#host.loop.closed) return
+    this.#host.ready.touchInstance(cell)
+    this.#host.loop.wake()
     this.makeRoom()
   }
 
-  /** Asks the thread. One that does not answer soon is busy. */
   async #mayEnd({ thread }: Life): Promise<boolean> {
     const answered = new AbortController()
-    const late = this.#needs.clock.sleep(RESTLESS_MS, answered.signal).then(
+    const late = this.#host.clock.sleep(RESTLESS_MS, answered.signal).then(
       () => false,
       () => false,
     )
@@ -203,5 +191,4 @@ export class Passivation implements Reader {
   }
 }
 
-/** Checks whether the thread of an agent has answered lately that it has something to do. */
 const isRestless = ({ life }: Cell, now: number): boolean => life !== undefined && now - life.restlessAt < RESTLESS_MS

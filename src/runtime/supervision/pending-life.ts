@@ -8,14 +8,12 @@ import type {
   Assignment,
   CodeAssignment,
   Newcomer,
-  RosterEntry,
   Started,
 } from '../../actors/definition/assignment.ts'
 import type { Logger } from '../../actors/definition/tool.ts'
 import { jsonSchemaOf } from '../../actors/model/structured-output.ts'
 import { mostOpenTurns } from '../../mailbox/channel.ts'
-import type { TeamMemory } from '../../mailbox/team-memory.ts'
-import type { Clock, Scheduler } from '../../shared/clock.ts'
+import type { Scheduler } from '../../shared/clock.ts'
 import { environment } from '../../shared/environment.ts'
 import {
   AgentCrashedError,
@@ -26,22 +24,19 @@ import {
   StartFailedError,
 } from '../../shared/errors.ts'
 import { picked } from '../../shared/values.ts'
-import { type Cell, Life } from '../host/agent.ts'
-import type { HostLoop } from '../host/core.ts'
-import type { AgentDirectory } from '../host/directory.ts'
-import type { Journal } from '../host/journal.ts'
-import type { PartStore } from '../host/parts.ts'
-import type { RunState } from '../host/run.ts'
+import type { Cell } from '../host/agent.ts'
+import type { Core } from '../host/core.ts'
+import { Life } from '../host/life.ts'
 import type { Redactor } from '../logging/redactor.ts'
 import { guardedBy } from '../settings/role-shape.ts'
 import { importFailure } from '../threads/bundle.ts'
-import { FENCE_MS, type Thread } from '../threads/thread.ts'
+import { FENCE_MS } from '../threads/thread.ts'
 import type { Exits } from './exits.ts'
+import type { Owners } from './owners.ts'
 
 /** Limit on the posts of one thread: nobody reads them, but they keep the host busy. */
 const MOST_POSTS = 2_000
 
-/** Returns what the thread has to know to load its code. */
 function codeAssignmentOf(
   { settings }: Cell,
   code: AgentCode,
@@ -54,17 +49,8 @@ function codeAssignmentOf(
   return { role, option, instances, env, keys, code, tools }
 }
 
-interface AssignmentNeeds {
-  readonly clock: Clock
-  readonly directory: AgentDirectory
-  readonly journal: Journal
-  readonly redactor: Redactor
-  readonly team: TeamMemory
-}
-
-/** Returns what the thread has to know before its first message. */
 function assignmentOf(
-  { clock, directory, journal, redactor, team }: AssignmentNeeds,
+  { clock, directory, journal, redactor, team }: Core,
   cell: Cell,
   life: Life,
   code: AgentCode,
@@ -106,7 +92,6 @@ function inTime(clock: Scheduler, cell: Cell, starting: Promise<Started>): Promi
   })
 }
 
-/** Logs what the thread prints, and what it posts past the runtime. */
 export function listen(logger: Logger, { name: agent }: Cell, life: Life): void {
   life.thread.onPrint({
     line: (text) => logger.info({ agent }, text),
@@ -152,7 +137,6 @@ interface Waiter {
 export class ThreadPlaces {
   /** Maximum number of places. It is exceeded only by `grant`. */
   readonly max: number
-  /** Number of places that are taken. */
   taken = 0
   readonly #line: Waiter[] = []
   readonly #full: () => void
@@ -172,7 +156,6 @@ export class ThreadPlaces {
     return Number.isFinite(this.max)
   }
 
-  /** Number of agents that wait for a place. */
   get waiting(): number {
     return this.#line.length
   }
@@ -238,46 +221,32 @@ export class ThreadPlaces {
 
 const priorityOf = ({ cell }: Waiter): number => cell.mailbox.peek()?.priority ?? 0
 
-interface Needs {
-  readonly journal: Journal
-  readonly clock: Scheduler
-  readonly directory: AgentDirectory
-  readonly exits: Exits
-  readonly logger: Logger
-  readonly loop: HostLoop
-  readonly parts: PartStore
-  readonly places: ThreadPlaces
-  readonly provisioning: Provisioning
-  readonly redactor: Redactor
-  readonly team: TeamMemory
-}
-
 export class PendingLife {
   readonly life: Life
   /** Rejects when the thread cannot become the agent's life any more: it has ended, or was dropped. */
   readonly lost: Promise<never>
-  /** Resolves when the thread is gone. */
   readonly gone: Promise<void>
   /** True once it is the agent's life: what happens to it from then on is handled like for any life. */
   adopted = false
   /** True if it was not the agent's life when it was lost: it cannot be any more. */
   isLost = false
-  readonly #needs: Needs
+  readonly #host: Owners
+  readonly #places: ThreadPlaces
   readonly #cell: Cell
   readonly #code: AgentCode
   readonly #tools: AssignedTools
   #lose: (error: DramatisError) => void = () => {}
   #started: Promise<Started> | undefined
   #hasPlace = false
-  /** Names that its thread knows. */
   #names = ''
 
-  constructor(needs: Needs, cell: Cell, code: AgentCode, tools: AssignedTools) {
-    this.#needs = needs
+  constructor(host: Owners, exits: Exits, places: ThreadPlaces, cell: Cell, code: AgentCode, tools: AssignedTools) {
+    this.#host = host
+    this.#places = places
     this.#cell = cell
     this.#code = code
     this.#tools = tools
-    const { clock, exits, logger, loop, parts, places, provisioning } = needs
+    const { clock, logger, loop, parts, provisioning } = host
     const turns = mostOpenTurns(cell.settings.concurrency)
     const thread = provisioning.threadFor(cell)
     const life = new Life(cell.nextEpoch(), thread, turns, (of) => {
@@ -309,12 +278,14 @@ export class PendingLife {
    * and with whatever keeps the system from a thread. 'beside': the agent has a thread, whose place it takes over.
    */
   static async make(
-    needs: Needs,
+    host: Owners,
+    exits: Exits,
+    places: ThreadPlaces,
     cell: Cell,
     isWanted: () => boolean,
     beside?: 'beside',
   ): Promise<PendingLife | undefined> {
-    const { places, provisioning } = needs
+    const { provisioning } = host
     const [code, tools] = await Promise.all([provisioning.codeOf(cell), provisioning.toolsOf(cell)])
     if (!isWanted()) return undefined
     const takesPlace = hasOwnThread(cell) && !beside
@@ -325,7 +296,7 @@ export class PendingLife {
     try {
       const room = provisioning.roomFor(cell)
       if (room) await room
-      if (isWanted()) pending = new PendingLife(needs, cell, code, tools)
+      if (isWanted()) pending = new PendingLife(host, exits, places, cell, code, tools)
     } finally {
       if (takesPlace && pending) pending.#hasPlace = true
       else if (takesPlace) places.free()
@@ -337,23 +308,21 @@ export class PendingLife {
   takePlace(): void {
     if (this.#hasPlace || !hasOwnThread(this.#cell)) return
     this.#hasPlace = true
-    this.#needs.places.claim()
+    this.#places.claim()
   }
 
   #leavePlace(): void {
     if (!this.#hasPlace) return
     this.#hasPlace = false
-    this.#needs.places.free()
+    this.#places.free()
   }
 
-  /** Module of the agent, in words; undefined for an agent without one. */
   get module(): string | undefined {
     return 'module' in this.#code && this.#code.module !== '' ? this.#code.shown : undefined
   }
 
-  /** Loads the code and the tools, without a start. */
   load(): Promise<Started> {
-    const { clock, redactor } = this.#needs
+    const { clock, redactor } = this.#host
     const assignment = codeAssignmentOf(this.#cell, this.#code, this.#tools, redactor)
     return inTime(clock, this.#cell, this.life.thread.load(assignment))
   }
@@ -365,21 +334,20 @@ export class PendingLife {
   }
 
   #start(): Promise<Started> {
-    const { clock } = this.#needs
-    const assignment = assignmentOf(this.#needs, this.#cell, this.life, this.#code, this.#tools)
+    const { clock } = this.#host
+    const assignment = assignmentOf(this.#host, this.#cell, this.life, this.#code, this.#tools)
     this.#names = assignment.names
     return inTime(clock, this.#cell, this.life.thread.start(assignment))
   }
 
-  /** Agents that have joined the team since the start of this one. */
   get newcomers(): Newcomer[] {
-    return this.#started ? this.#needs.directory.newcomersTo(this.#names) : []
+    return this.#started ? this.#host.directory.newcomersTo(this.#names) : []
   }
 
   /** Returns the error of a start that failed. It reads files for more words, at places that the code has named. */
   async errorOf({ error: data, importing }: Extract<Started, { ok: false }>): Promise<DramatisError> {
     const { name, settings } = this.#cell
-    const error = this.#needs.redactor.fields(errorFrom(data))
+    const error = this.#host.redactor.fields(errorFrom(data))
     const whose = importing === 'agent' ? this.#code : importing
     if (!whose || 'model' in whose) return error
     return importFailure(settings, whose, error).catch((thrown: unknown) => {
@@ -388,7 +356,6 @@ export class PendingLife {
     })
   }
 
-  /** Ends the thread, unless it is the agent's life already. */
   drop(error: DramatisError): void {
     if (this.adopted) return
     this.#lost(error)
@@ -399,18 +366,4 @@ export class PendingLife {
     this.isLost = !this.adopted
     this.#lose(error)
   }
-}
-
-/** Source of the code, the tools and the threads of agents. */
-export interface Provisioning {
-  /** Returns the code that a thread runs as that agent. */
-  codeOf(cell: Cell): Promise<AgentCode>
-  toolsOf(cell: Cell): Promise<AssignedTools>
-  /** Resolves when a thread may be made for the agent; undefined: it may be made now. */
-  roomFor(cell: Cell): Promise<void> | undefined
-  threadFor(cell: Cell): Thread
-  /** Lets a thread boot for the first of these agents that needs one, while their code is looked for. */
-  expect(cells: readonly Cell[]): void
-  /** Returns the agents as a protocol script sees them. */
-  roster(run: RunState | undefined): RosterEntry[]
 }

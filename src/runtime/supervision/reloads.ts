@@ -11,7 +11,6 @@
 
 import { idOf, senderOf } from '../../mailbox/frame.ts'
 import { rule, shape, wait } from '../../shared/checks.ts'
-import type { Scheduler } from '../../shared/clock.ts'
 import {
   AgentTerminatedError,
   CancelledError,
@@ -23,11 +22,10 @@ import {
   TurnTimeoutError,
 } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
-import type { Cell, Life } from '../host/agent.ts'
-import type { HostLoop, Ready } from '../host/core.ts'
-import type { AgentDirectory } from '../host/directory.ts'
+import type { Cell } from '../host/agent.ts'
 import type { Reader } from '../host/journal.ts'
-import type { Lifecycle } from './lifecycle.ts'
+import type { Life } from '../host/life.ts'
+import type { Supervisor } from './host.ts'
 import type { PendingLife } from './pending-life.ts'
 
 /** Options of `team.reloadAgent`. */
@@ -49,15 +47,6 @@ export const reloadOptions = shape<ReloadOptions>({
   timeoutMs: wait('off'),
 })
 
-interface Needs {
-  readonly clock: Scheduler
-  readonly directory: AgentDirectory
-  readonly lifecycle: Lifecycle
-  readonly loop: HostLoop
-  readonly ready: Ready
-}
-
-/** Limits of one reload. */
 interface Limits {
   readonly timeoutMs: number | false
   /** Rejects when the caller withdraws the reload. */
@@ -65,14 +54,14 @@ interface Limits {
 }
 
 export class Reloads {
-  readonly #needs: Needs
+  readonly #host: Supervisor
   /** Reloads under way, by agent: the next one of that agent waits for them. */
   readonly #lines = new Map<Cell, Promise<unknown>>()
   /** Callbacks that look whether a life has ended its open turns. */
   readonly #draining = new Set<() => void>()
 
-  constructor(needs: Needs) {
-    this.#needs = needs
+  constructor(host: Supervisor) {
+    this.#host = host
   }
 
   readonly #reader: Reader = {
@@ -125,11 +114,9 @@ export class Reloads {
     }
   }
 
-  /** Makes the thread for the new code. */
   async #made(cell: Cell, { withdrawn }: Limits): Promise<PendingLife> {
-    const { lifecycle, loop } = this.#needs
-    const isWanted = () => !loop.closed && !cell.stopped
-    const making = lifecycle.succeed(cell, isWanted)
+    const isWanted = () => !this.#host.loop.closed && !cell.stopped
+    const making = this.#host.lifecycle.succeed(cell, isWanted)
     const successor = await Promise.race([making, withdrawn]).catch((error) => {
       void making.then((late) => late && this.#drop(cell, late)).catch(() => {})
       throw error
@@ -139,12 +126,12 @@ export class Reloads {
   }
 
   #drop(cell: Cell, successor: PendingLife): void {
-    this.#needs.lifecycle.dropSuccessor(cell, successor)
+    this.#host.lifecycle.dropSuccessor(cell, successor)
   }
 
   /** Resolves when the new thread has taken over: from a life without open turns, or from one that has died. */
   async #takeOver(cell: Cell, successor: PendingLife, limits: Limits): Promise<void> {
-    const { lifecycle } = this.#needs
+    const { lifecycle } = this.#host
     for (;;) {
       const { life } = cell
       if (cell.stopped) throw cell.stopped
@@ -158,7 +145,6 @@ export class Reloads {
 
   /** Returns false if the life ended by itself before it could be replaced. */
   async #replaced(cell: Cell, life: Life, successor: PendingLife, limits: Limits): Promise<boolean> {
-    const { loop, lifecycle, ready } = this.#needs
     const { lost } = successor
     const { withdrawn } = limits
     life.draining = true
@@ -169,18 +155,17 @@ export class Reloads {
       if (cell.life !== life) return false
       if (!started.ok) throw await successor.errorOf(started)
       if (cell.life !== life) return false
-      await lifecycle.replace(cell, successor, started)
+      await this.#host.lifecycle.replace(cell, successor, started)
       return true
     } finally {
       life.draining = false
-      ready.touch(cell)
-      loop.wake()
+      this.#host.ready.touch(cell)
+      this.#host.loop.wake()
     }
   }
 
   /** Resolves when no turn of that life is open any more, or it has ended. Rejects when that takes too long. */
   async #drained(cell: Cell, life: Life, { timeoutMs, withdrawn }: Limits): Promise<void> {
-    const { clock, loop, ready } = this.#needs
     const isOver = () => cell.life !== life || (cell.mailbox.handed.size === 0 && !life.sending)
     let look = () => {}
     const over = new Promise<void>((resolve) => {
@@ -189,14 +174,16 @@ export class Reloads {
     look()
     this.#draining.add(look)
     this.#reader.isIdle = false
-    ready.touchInstance(cell) // it gives back permits for messages that it does not get now
-    loop.wake()
+    this.#host.ready.touchInstance(cell) // it gives back permits for messages that it does not get now
+    this.#host.loop.wake()
     let reject = (_error: DramatisError) => {}
     const late = new Promise<never>((_resolve, fail) => {
       reject = fail
     })
     const timer =
-      timeoutMs === false ? undefined : clock.timer(timeoutMs, () => reject(this.#lateError(cell, timeoutMs)), true)
+      timeoutMs === false
+        ? undefined
+        : this.#host.clock.timer(timeoutMs, () => reject(this.#lateError(cell, timeoutMs)), true)
     try {
       await Promise.race([over, late, withdrawn])
     } finally {
@@ -208,10 +195,9 @@ export class Reloads {
 
   #lateError(cell: Cell, timeoutMs: number): TurnTimeoutError {
     const open = [...cell.mailbox.handed.values()]
-    const { directory } = this.#needs
     const messages = open.map(({ memory, at }) => idOf(memory, at))
     const [first] = open
-    const sender = first ? directory.name(senderOf(first.memory, first.at)) : ''
+    const sender = first ? this.#host.directory.name(senderOf(first.memory, first.at)) : ''
     const more = open.length > 1 ? ` (and ${open.length - 1} more)` : ''
     return new TurnTimeoutError(
       `its turn on message ${messages[0]} from "${sender}"${more} did not end within ${timeoutMs} ms. Raise timeoutMs, or look at what the turn waits for.`,

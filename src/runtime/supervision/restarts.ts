@@ -4,15 +4,12 @@
  * group starts in order, each agent once the one before is ready.
  */
 
-import type { Scheduler } from '../../shared/clock.ts'
 import { AgentTerminatedError, type DramatisError } from '../../shared/errors.ts'
 import type { Cell, RestartTime } from '../host/agent.ts'
-import type { AgentDirectory } from '../host/directory.ts'
-import type { Journal, Reader } from '../host/journal.ts'
+import type { Reader } from '../host/journal.ts'
 import type { HostRecord } from '../log/records.ts'
 import type { RestartType, Strategy } from '../settings/options.ts'
-import type { Exits } from './exits.ts'
-import type { Lifecycle } from './lifecycle.ts'
+import type { Supervisor } from './host.ts'
 
 /*
  * Decides whether a dead agent restarts, which agents restart with it, and when: rules 1 to 3, after OTP's supervisor
@@ -78,7 +75,6 @@ function consecutive(history: readonly RestartTime[], now: number, healthMs: num
   return count
 }
 
-/** Endings by the host, for which an agent is not to blame. */
 const UNCOUNTED: ReadonlySet<Exit['how']> = new Set(['recalled', 'reloaded', 'passivated'])
 
 type Exit = Extract<HostRecord, { kind: 'agent.exited' }>
@@ -90,15 +86,7 @@ interface Round {
   readonly delayMs: number | null
 }
 
-interface Needs {
-  readonly clock: Scheduler
-  readonly directory: AgentDirectory
-  readonly exits: Exits
-  readonly journal: Journal
-  readonly lifecycle: Lifecycle
-}
-
-export const restarts = ({ clock, directory, exits, journal, lifecycle }: Needs): Reader => {
+export const restarts = ({ clock, directory, exits, journal, lifecycle }: Supervisor): Reader => {
   const rounds = new Map<Cell, Round>()
   /** Transient agents that ended as they should, with the reason of their stop: they restart only with their group. */
   const resting = new Map<Cell, DramatisError>()
@@ -161,7 +149,6 @@ export const restarts = ({ clock, directory, exits, journal, lifecycle }: Needs)
     await begin(round)
   }
 
-  /** Marks an agent as restarting until its start comes. */
   const keepDown = (cell: Cell) => {
     cell.restarts += 1
     if (!rests(cell) && !cell.life) lifecycle.become(cell, 'restarting')
@@ -197,7 +184,6 @@ export const restarts = ({ clock, directory, exits, journal, lifecycle }: Needs)
     }
   }
 
-  /** Stops an agent that does not restart because of its restart type. */
   const endForGood = (cell: Cell, exit: Exit) => {
     const { restart } = cell.settings.supervision
     const normal = exit.how === 'ended'

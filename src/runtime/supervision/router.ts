@@ -1,7 +1,8 @@
 /** Handles the frames that agents write: logs them in contiguous stretches, then acts on each by its kind. */
-import { type Logger, logLevel } from '../../actors/definition/tool.ts'
+
+import { logLevel } from '../../actors/definition/tool.ts'
 import { BROKEN, OUT_BLOCKED } from '../../mailbox/channel.ts'
-import { type Directory, decodeMessage, jsonIn } from '../../mailbox/codec.ts'
+import { decodeMessage, jsonIn } from '../../mailbox/codec.ts'
 import { remainsOf } from '../../mailbox/dead-letters.ts'
 import {
   ASKS,
@@ -67,136 +68,24 @@ import {
   WRITTEN,
 } from '../../mailbox/frame.ts'
 import { AgentCrashedError, describe, type ErrorData, errorFrom, MessageRejectedError } from '../../shared/errors.ts'
-import type { Admission, Broadcasts } from '../host/admission.ts'
-import type { Cell, Life } from '../host/agent.ts'
-import type { Cancellation } from '../host/cancellation.ts'
-import type { Commits } from '../host/commits.ts'
-import type { Ready } from '../host/core.ts'
-import type { AgentDirectory } from '../host/directory.ts'
-import type { Dispatcher } from '../host/dispatcher.ts'
-import type { Journal } from '../host/journal.ts'
-import type { KeptLimits } from '../host/limit-waits.ts'
-import type { Mailboxes, Receipts, Requests } from '../host/mailboxes.ts'
-import type { PartStore } from '../host/parts.ts'
-import type { Shelf } from '../host/permits.ts'
-import type { ReplyLane } from '../host/replies.ts'
-import type { RunState, RunTable } from '../host/run.ts'
-import type { OwnDoing } from '../host/turn-doings.ts'
-import type { HostFrames } from '../log/host-frames.ts'
+import type { Cell } from '../host/agent.ts'
+import type { Life, OwnDoing } from '../host/life.ts'
+import type { RunState } from '../host/run.ts'
 import { fieldsIn, wordsIn } from '../logging/printed-lines.ts'
-import type { HostCalls } from '../verbs/calls.ts'
-
-/*
- * Handles bytes in an outbox that the runtime did not write. A frame that is invalid, or that its agent may not write,
- * is refused and has no effect. An outbox that cannot be read any more ends the thread of its agent, and no other.
- */
-
-interface ForeignFramesNeeds {
-  readonly directory: AgentDirectory
-  readonly journal: Journal
-  readonly logger: Logger
-  readonly mailboxes: Mailboxes
-  readonly names: Directory
-  readonly receipts: Receipts
-  readonly requests: Requests
-}
-
-export class ForeignFrames {
-  readonly #needs: ForeignFramesNeeds
-
-  constructor(needs: ForeignFramesNeeds) {
-    this.#needs = needs
-  }
-
-  /** Ends a thread whose outbox cannot be read, since the thread could go on writing. Its open work is given back. */
-  broken(cell: Cell, life: Life, what: string): void {
-    life.broken = true
-    const error = new AgentCrashedError(
-      `The outbox of agent "${cell.name}" cannot be read any more (${what}), so its thread was ended. Only the runtime writes there: look for code in its thread that gets hold of shared memory.`,
-      { agent: cell.name, epoch: life.epoch },
-    )
-    this.#needs.logger.error({ agent: cell.name, epoch: life.epoch, error: error.message }, 'the agent was ended')
-    if (cell.life === life) life.kill(error)
-  }
-
-  /**
-   * Refuses a frame: it has no effect beyond this. For a message the recipient gets a dead letter, and the sender is
-   * notified.
-   */
-  refuse(cell: Cell, life: Life, run: RunState | undefined, memory: Memory, at: number, flaw: string): void {
-    const kind = kindOf(memory, at)
-    this.#warn(cell, life, kind, flaw)
-    const isMessage = kind === SEND || kind === REQUEST
-    const error = new MessageRejectedError(`A frame of agent "${cell.name}" was refused: ${flaw}.`, {
-      agent: cell.name,
-      kind,
-      flaw,
-    })
-    if (isMessage) this.#bury(cell, run, memory, at, error)
-    setKind(memory, at, NOTHING)
-    const correlation = correlationOf(memory, at)
-    if (!isMessage || !run || correlation <= 0 || cell.open.has(correlation)) return
-    const { receipts, requests } = this.#needs
-    if (kind === SEND) return receipts.give(cell, run, memory, at, error)
-    const turn = turnOf(memory, at)
-    requests.refuse({ caller: cell, correlation, run, turn, settle: undefined, from: 0, memory, at }, error)
-  }
-
-  /** Logs the refusal. In a flood it logs ever more rarely: with the first, the second, the fourth. */
-  #warn(cell: Cell, life: Life, kind: number, flaw: string): void {
-    life.refusedFrames += 1
-    if ((life.refusedFrames & (life.refusedFrames - 1)) !== 0) return
-    this.#needs.logger.warn(
-      { agent: cell.name, epoch: life.epoch, kind, flaw, frames: life.refusedFrames },
-      'the agent wrote a frame that no agent may write; it was refused',
-    )
-  }
-
-  #bury(cell: Cell, run: RunState | undefined, memory: Memory, at: number, error: MessageRejectedError): void {
-    const callee = this.#needs.directory.cells[recipientOf(memory, at)]
-    if (callee && !(flagsOf(memory, at) & ASKS)) this.#needs.mailboxes.freed(callee, lengthOf(memory, at))
-    const given = stringsFit(memory, at) ? decodeMessage(memory, at, this.#needs.names) : { recipient: undefined }
-    const remains = remainsOf({ ...given, recipient: callee?.name ?? given.recipient, sender: cell.name })
-    if (remains) this.#needs.journal.refused(run, remains, error)
-  }
-}
+import type { Owners } from './owners.ts'
 
 const FRAMES_A_SHARE = 64 // limit per agent; then the next agent is served
 /** Limit on the calls of one agent that the host has not answered. */
 const MOST_CALLS = 65_536
-/** Characters of the name of a step that are told. */
 const LONGEST_NAME = 200
 
-interface RouterNeeds {
-  readonly admission: Admission
-  readonly broadcasts: Broadcasts
-  readonly calls: HostCalls
-  readonly cancellation: Cancellation
-  readonly commits: Commits
-  readonly directory: AgentDirectory
-  readonly dispatcher: Dispatcher
-  readonly foreign: ForeignFrames
-  readonly frames: HostFrames
-  readonly journal: Journal
-  readonly keptLimits: KeptLimits
-  readonly logger: Logger
-  readonly parts: PartStore
-  readonly ready: Ready
-  readonly replies: ReplyLane
-  readonly requests: Requests
-  readonly runs: RunTable
-  readonly shelf: Shelf
-}
-
 export class Router {
-  readonly #needs: RouterNeeds
-  readonly #foreign: ForeignFrames
+  readonly #host: Owners
   /** Epoch ms at which the frames that are routed were taken. */
   #takenAt = 0
 
-  constructor(needs: RouterNeeds) {
-    this.#needs = needs
-    this.#foreign = needs.foreign
+  constructor(host: Owners) {
+    this.#host = host
   }
 
   /** Takes what the agent has written, up to its share. True: there is more. */
@@ -206,7 +95,7 @@ export class Router {
     try {
       more = this.#drain(cell, life, share)
     } catch (error) {
-      this.#foreign.broken(cell, life, describe(error))
+      this.#broken(cell, life, describe(error))
     }
     if (Atomics.load(life.window.words, OUT_BLOCKED) === 1) this.#answerBlocked(life)
     return more
@@ -257,7 +146,7 @@ export class Router {
     if (kindOf(memory, 0) === PART) return this.#takePart(cell, life, memory)
     const run = this.#runOf(cell, index)
     if (!run) return this.#withoutRun(cell, life, memory, 0)
-    this.#takenAt = this.#needs.journal.appendOwned(run, memory, lengthOf(memory, 0)).at
+    this.#takenAt = this.#host.journal.appendOwned(run, memory, lengthOf(memory, 0)).at
     this.#route(cell, life, run, memory, 0)
   }
 
@@ -267,11 +156,11 @@ export class Router {
     const flaw = flawOf(memory, 0, cell.index)
     const bytes = flaw === undefined ? contentBytes(memory, 0) : undefined
     if (!run) return
-    if (!bytes) return this.#foreign.refuse(cell, life, run, memory, 0, flaw ?? 'it has no bytes')
+    if (!bytes) return this.#refuse(cell, life, run, memory, 0, flaw ?? 'it has no bytes')
     try {
-      this.#needs.parts.put(run, bytes)
+      this.#host.parts.put(run, bytes)
     } catch (error) {
-      this.#needs.logger.error({ agent: cell.name, runId: run.id, error: describe(error) }, 'a part was not stored')
+      this.#host.logger.error({ agent: cell.name, runId: run.id, error: describe(error) }, 'a part was not stored')
     }
   }
 
@@ -280,7 +169,6 @@ export class Router {
    * there. The thread can still write to the ring, so only the copy counts.
    */
   #takeStretch(cell: Cell, life: Life, start: number, share: number): number {
-    const { journal } = this.#needs
     const ring = life.window.outbox
     const { memory } = ring
     const { i32 } = memory
@@ -297,9 +185,9 @@ export class Router {
       count += 1
     }
     if (count === 0) throw new Error('a frame of a length that none has')
-    const known = this.#needs.runs.get(index)
+    const known = this.#host.runs.get(index)
     const run = known?.members.has(cell.index) ? known : undefined
-    const logged = run && journal.appendFrames(run, memory, start, end, count)
+    const logged = run && this.#host.journal.appendFrames(run, memory, start, end, count)
     const block = logged ?? { memory: ownCopyOf(memory, start, end - start), from: 0, to: end - start }
     if (logged) this.#takenAt = logged.at
     ring.done(end - start)
@@ -309,16 +197,15 @@ export class Router {
         blank(block.memory, at, block.to)
         throw new Error('a frame that changed while it was read')
       }
-      journal.frames |= 1 << (copy[(at >> 2) + KIND]! & 31)
+      this.#host.journal.frames |= 1 << (copy[(at >> 2) + KIND]! & 31)
       if (run) this.#route(cell, life, run, block.memory, at)
       else this.#withoutRun(cell, life, block.memory, at)
     }
     return count
   }
 
-  /** Returns the run, if the agent was notified of it. */
   #runOf(cell: Cell, index: number): RunState | undefined {
-    const run = this.#needs.runs.get(index)
+    const run = this.#host.runs.get(index)
     return run?.members.has(cell.index) ? run : undefined
   }
 
@@ -332,20 +219,12 @@ export class Router {
     if (flaw === undefined && kind === LOG) return this.#log(cell, undefined, memory, at)
     if (flaw === undefined && kind === WANTS_PERMIT) return this.#goOn(cell, memory, at)
     if (flaw !== undefined || kind === SEND || kind === REQUEST)
-      this.#foreign.refuse(
-        cell,
-        life,
-        undefined,
-        memory,
-        at,
-        flaw ?? 'it belongs to no run that its agent takes part in',
-      )
+      this.#refuse(cell, life, undefined, memory, at, flaw ?? 'it belongs to no run that its agent takes part in')
   }
 
-  /** Routes one frame. An invalid frame is refused and never harms the host. */
   #route(cell: Cell, life: Life, run: RunState, memory: Memory, at: number): void {
     const flaw = flawOf(memory, at, cell.index)
-    if (flaw !== undefined) return this.#foreign.refuse(cell, life, run, memory, at, flaw)
+    if (flaw !== undefined) return this.#refuse(cell, life, run, memory, at, flaw)
     try {
       const { i32 } = memory
       const i = at >> 2
@@ -353,7 +232,7 @@ export class Router {
       if (kind === END) {
         const envelope = cell.mailbox.handed.get(i32[i + TURN]!)
         life.doings.over(i32[i + TURN]!)
-        if (envelope?.run === run) return this.#needs.commits.end(cell, life, envelope, memory, at)
+        if (envelope?.run === run) return this.#host.commits.end(cell, life, envelope, memory, at)
         return this.#ofNoTurn(cell, life, run, memory, at)
       }
       const turn = i32[i + TURN]!
@@ -364,14 +243,14 @@ export class Router {
       life.lastTurn = turn
       life.lastStep = i32[i + STEP]!
       if (kind === REQUEST && cell.open.has(correlation))
-        return this.#foreign.refuse(cell, life, run, memory, at, 'it asks under the number of a request that is open')
+        return this.#refuse(cell, life, run, memory, at, 'it asks under the number of a request that is open')
       if (correlation !== 0) noteCorrelation(cell, correlation)
       if (kind === SEND && i32[i + WHO]! >>> 16 === NOBODY && ((i32[i + KIND]! >>> 8) & TO_ALL) !== 0)
-        return this.#needs.broadcasts.send(sender, run, memory, at)
-      this.#needs.admission.message({ sender, run, memory, at, settle: undefined })
+        return this.#host.hostMessages.broadcast(sender, run, memory, at)
+      this.#host.admission.message({ sender, run, memory, at, settle: undefined })
       if (kind === REQUEST && cell.mailbox.handed.get(turn)?.cancelled) this.#takeBack(cell, run, memory, at)
     } catch (error) {
-      this.#needs.logger.error({ agent: cell.name, error: describe(error) }, 'a frame of the agent was refused')
+      this.#host.logger.error({ agent: cell.name, error: describe(error) }, 'a frame of the agent was refused')
     }
   }
 
@@ -383,10 +262,10 @@ export class Router {
       case CALL:
         noteCorrelation(cell, correlationOf(memory, at))
         if (isWithdrawn(cell, memory, at)) return this.#takeBack(cell, run, memory, at)
-        if (cell.calls.size < MOST_CALLS) return this.#needs.calls.serve(cell.first, run, memory, at)
-        return this.#foreign.refuse(cell, life, run, memory, at, `it has ${MOST_CALLS} calls open`)
+        if (cell.calls.size < MOST_CALLS) return this.#host.calls.serve(cell.first, run, memory, at)
+        return this.#refuse(cell, life, run, memory, at, `it has ${MOST_CALLS} calls open`)
       case CANCEL:
-        return this.#needs.cancellation.cancel(cell.first, correlationOf(memory, at), undefined)
+        return this.#host.cancellation.cancel(cell.first, correlationOf(memory, at), undefined)
       case STREAM_READ:
         return this.#streamRead(cell, memory, at)
       case STREAM_WAIT:
@@ -396,26 +275,26 @@ export class Router {
       case REJECTED: {
         const { remains, error } = Object(jsonIn(readBody(memory, at).data)) as { remains: unknown; error: ErrorData }
         const left = remainsOf(remains)
-        if (left) return this.#needs.journal.refused(run, { ...left, sender: cell.name }, errorFrom(error))
-        return this.#foreign.refuse(cell, life, run, memory, at, 'it tells of a message to nobody')
+        if (left) return this.#host.journal.refused(run, { ...left, sender: cell.name }, errorFrom(error))
+        return this.#refuse(cell, life, run, memory, at, 'it tells of a message to nobody')
       }
       case GROUP:
         return this.#group(cell, memory, at)
       case PATCH:
-        if (cell.mailbox.handed.get(turnOf(memory, at))?.run === run) return this.#needs.commits.patch(life, memory, at)
+        if (cell.mailbox.handed.get(turnOf(memory, at))?.run === run) return this.#host.commits.patch(life, memory, at)
         return this.#ofNoTurn(cell, life, run, memory, at)
       case NESTED: {
         const envelope = cell.mailbox.handed.get(turnOf(memory, at))
         if (envelope?.run === run && envelope.within && !life.begun(envelope))
-          return this.#needs.dispatcher.nestedBegan(cell, envelope)
+          return this.#host.dispatcher.nestedBegan(cell, envelope)
         return this.#ofNoTurn(cell, life, run, memory, at)
       }
       case WANTS_PERMIT:
         return this.#goOn(cell, memory, at)
       case QUIET:
         if (limitOf(memory, at) !== 1) return
-        if (life.quiet.answered(turnOf(memory, at), correlationOf(memory, at))) this.#needs.ready.touchInstance(cell)
-        return this.#needs.shelf.consider(cell.first, turnOf(memory, at))
+        if (life.quiet.answered(turnOf(memory, at), correlationOf(memory, at))) this.#host.ready.touchInstance(cell)
+        return this.#host.shelf.consider(cell.first, turnOf(memory, at))
       case SLEEP:
         return this.#begins(cell, life, memory, at, 'sleep')
       case STEP_DONE:
@@ -427,7 +306,7 @@ export class Router {
           void this.#beginWhenWritten(cell, run, turnOf(memory, at), stepOf(memory, at))
         return
       case LIMIT_WAIT:
-        return this.#needs.keptLimits.take(cell, life, run, memory, at)
+        return this.#host.keptLimits.take(cell, life, run, memory, at)
       case LOG:
         return this.#log(cell, run, memory, at)
     }
@@ -438,10 +317,9 @@ export class Router {
    * a model, a tool or an agent would work for nobody.
    */
   #takeBack(cell: Cell, run: RunState, memory: Memory, at: number): void {
-    const { cancellation } = this.#needs
     const [correlation, turn] = [correlationOf(memory, at), turnOf(memory, at)]
-    cancellation.logCancel({ caller: cell.first, correlation, run, turn })
-    if (cell.first.open.has(correlation)) cancellation.cancel(cell.first, correlation, run.ending)
+    this.#host.cancellation.logCancel({ caller: cell.first, correlation, run, turn })
+    if (cell.first.open.has(correlation)) this.#host.cancellation.cancel(cell.first, correlation, run.ending)
   }
 
   /** Notes what an open turn begins to do in its thread. */
@@ -454,12 +332,11 @@ export class Router {
 
   /** Lets a step begin when the durable log has it. If the log is lost, its run is ended. */
   async #beginWhenWritten(cell: Cell, run: RunState, turn: number, step: number): Promise<void> {
-    const { frames, journal, replies } = this.#needs
-    const isWritten = await Promise.resolve(journal.written()).then(
+    const isWritten = await Promise.resolve(this.#host.journal.written()).then(
       () => true,
       () => false,
     )
-    if (isWritten) replies.reply(cell, frames.make({ kind: WRITTEN, run: run.index, turn, step }))
+    if (isWritten) this.#host.replies.reply(cell, this.#host.frames.make({ kind: WRITTEN, run: run.index, turn, step }))
   }
 
   /**
@@ -467,23 +344,23 @@ export class Router {
    * again, like everything that it waits for.
    */
   #goOn(cell: Cell, memory: Memory, at: number): void {
-    this.#needs.replies.reply(cell, this.#needs.frames.control(GO_ON, runOf(memory, at), turnOf(memory, at)))
+    this.#host.replies.reply(cell, this.#host.frames.control(GO_ON, runOf(memory, at), turnOf(memory, at)))
   }
 
   /** Handles a frame of a turn that is not open. Frames of an abandoned protocol script are ignored. */
   #ofNoTurn(cell: Cell, life: Life, run: RunState, memory: Memory, at: number): void {
-    if (cell.settings.isAgent) this.#foreign.refuse(cell, life, run, memory, at, 'the agent has no such turn open')
+    if (cell.settings.isAgent) this.#refuse(cell, life, run, memory, at, 'the agent has no such turn open')
     else setKind(memory, at, NOTHING)
   }
 
   /** Passes a piece of an answer on to who waits for it: after a handoff that is not who has asked this agent. */
   #chunk(cell: Cell, memory: Memory, at: number): void {
     const envelope = cell.mailbox.handed.get(turnOf(memory, at))
-    const request = envelope && this.#needs.requests.of(envelope)
+    const request = envelope && this.#host.requests.of(envelope)
     if (!request || request.settle) return
     setRecipient(memory, at, request.caller.index)
     setCorrelation(memory, at, request.correlation)
-    this.#needs.replies.passOn(request.caller, memory, at, CHUNK, request.turn)
+    this.#host.replies.passOn(request.caller, memory, at, CHUNK, request.turn)
   }
 
   /** Notes a group of requests. One of a turn that is not open would be kept for ever, so it is ignored. */
@@ -498,22 +375,74 @@ export class Router {
     const request = cell.open.get(correlationOf(memory, at))
     if (!request) return
     const { run, turn } = request.envelope
-    const frame = this.#needs.frames.make({ kind: STREAM_READ, run: run.index, turn, limit: limitOf(memory, at) })
-    this.#needs.replies.reply(request.callee, frame)
+    const frame = this.#host.frames.make({ kind: STREAM_READ, run: run.index, turn, limit: limitOf(memory, at) })
+    this.#host.replies.reply(request.callee, frame)
   }
 
   #log(cell: Cell, run: RunState | undefined, memory: Memory, at: number): void {
     const { content, data } = readBody(memory, at)
     if (flagsOf(memory, at) & HAS_THREAD) return // output for viewers of the run: see toolEventOf
     if (content === '' && data === undefined) return
-    this.#needs.logger[logLevel(limitOf(memory, at))](
+    this.#host.logger[logLevel(limitOf(memory, at))](
       { ...fieldsIn(data), agent: cell.name, ...(run && { runId: run.id }) },
       wordsIn(content),
     )
   }
+
+  // ---- bytes that the runtime did not write
+
+  /** Ends a thread whose outbox cannot be read, since the thread could go on writing. Its open work is given back. */
+  #broken(cell: Cell, life: Life, what: string): void {
+    life.broken = true
+    const error = new AgentCrashedError(
+      `The outbox of agent "${cell.name}" cannot be read any more (${what}), so its thread was ended. Only the runtime writes there: look for code in its thread that gets hold of shared memory.`,
+      { agent: cell.name, epoch: life.epoch },
+    )
+    this.#host.logger.error({ agent: cell.name, epoch: life.epoch, error: error.message }, 'the agent was ended')
+    if (cell.life === life) life.kill(error)
+  }
+
+  /**
+   * Refuses a frame: it has no effect beyond this. For a message the recipient gets a dead letter, and the sender is
+   * notified.
+   */
+  #refuse(cell: Cell, life: Life, run: RunState | undefined, memory: Memory, at: number, flaw: string): void {
+    const kind = kindOf(memory, at)
+    this.#warn(cell, life, kind, flaw)
+    const isMessage = kind === SEND || kind === REQUEST
+    const error = new MessageRejectedError(`A frame of agent "${cell.name}" was refused: ${flaw}.`, {
+      agent: cell.name,
+      kind,
+      flaw,
+    })
+    if (isMessage) this.#bury(cell, run, memory, at, error)
+    setKind(memory, at, NOTHING)
+    const correlation = correlationOf(memory, at)
+    if (!isMessage || !run || correlation <= 0 || cell.open.has(correlation)) return
+    if (kind === SEND) return this.#host.requests.acknowledge(cell, run, memory, at, error)
+    const turn = turnOf(memory, at)
+    this.#host.requests.refuse({ caller: cell, correlation, run, turn, settle: undefined, from: 0, memory, at }, error)
+  }
+
+  /** Logs the refusal. In a flood it logs ever more rarely: with the first, the second, the fourth. */
+  #warn(cell: Cell, life: Life, kind: number, flaw: string): void {
+    life.refusedFrames += 1
+    if ((life.refusedFrames & (life.refusedFrames - 1)) !== 0) return
+    this.#host.logger.warn(
+      { agent: cell.name, epoch: life.epoch, kind, flaw, frames: life.refusedFrames },
+      'the agent wrote a frame that no agent may write; it was refused',
+    )
+  }
+
+  #bury(cell: Cell, run: RunState | undefined, memory: Memory, at: number, error: MessageRejectedError): void {
+    const callee = this.#host.directory.cells[recipientOf(memory, at)]
+    if (callee && !(flagsOf(memory, at) & ASKS)) this.#host.mailboxes.freed(callee, lengthOf(memory, at))
+    const given = stringsFit(memory, at) ? decodeMessage(memory, at, this.#host.names) : { recipient: undefined }
+    const remains = remainsOf({ ...given, recipient: callee?.name ?? given.recipient, sender: cell.name })
+    if (remains) this.#host.journal.refused(run, remains, error)
+  }
 }
 
-/** Checks for a frame of a turn that is asked to stop. */
 const isWithdrawn = (cell: Cell, memory: Memory, at: number): boolean =>
   cell.mailbox.handed.get(turnOf(memory, at))?.cancelled === true
 

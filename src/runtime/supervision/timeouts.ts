@@ -5,96 +5,14 @@
  * (verbs/deadline-pauses.ts).
  */
 
-import type { Logger } from '../../actors/definition/tool.ts'
-import { ASKS, answerMsOf, idOf, isWallClockLimit, limitOf, SEND, senderOf } from '../../mailbox/frame.ts'
+import { answerMsOf, idOf, isWallClockLimit, limitOf } from '../../mailbox/frame.ts'
 import { type Envelope, NOT_YET } from '../../mailbox/mailbox.ts'
-import type { Scheduler, Timer } from '../../shared/clock.ts'
+import type { Timer } from '../../shared/clock.ts'
 import { type DramatisError, MessageExpiredError, RequestTimeoutError, TurnTimeoutError } from '../../shared/errors.ts'
-import type { HostMessages } from '../host/admission.ts'
 import type { Cell, OpenRequest } from '../host/agent.ts'
-import type { Cancellation } from '../host/cancellation.ts'
-import type { Redelivery } from '../host/commits.ts'
-import type { HostLoop } from '../host/core.ts'
-import type { AgentDirectory } from '../host/directory.ts'
-import type { Journal, Reader } from '../host/journal.ts'
-import type { Requests } from '../host/mailboxes.ts'
+import type { Reader } from '../host/journal.ts'
 import type { RunState } from '../host/run.ts'
-import type { HostFrames } from '../log/host-frames.ts'
-import type { DeadlinePauses } from '../verbs/deadline-pauses.ts'
-
-/*
- * Reports failures to managers (`escalateTo` of a role): rule 32. A request without an answer goes to the manager of
- * who asked, a turn that failed after all of its tries to the manager of its agent. Who asked gets the error anyway.
- */
-
-interface EscalationsNeeds {
-  readonly hostMessages: HostMessages
-  readonly directory: AgentDirectory
-  readonly frames: HostFrames
-  readonly journal: Journal
-}
-
-/** Failure that is reported. `sender`: the agent in whose name the report is. */
-interface Report {
-  readonly sender: Cell
-  readonly event: 'unanswered' | 'failed'
-  /** Agent that failed, or did not answer. */
-  readonly agent: Cell
-  readonly envelope: Envelope<RunState>
-  /** Number of tries that there were. */
-  readonly tried: number
-  readonly error: DramatisError
-}
-
-export class Escalations {
-  readonly #needs: EscalationsNeeds
-
-  constructor(needs: EscalationsNeeds) {
-    this.#needs = needs
-  }
-
-  /** Reports a request that had no answer in time, unless the manager is the agent that does not answer. */
-  unanswered({ caller, callee, envelope, tried }: OpenRequest, error: DramatisError): void {
-    const superior = this.#superiorOf(caller, envelope.run)
-    if (superior === callee) return
-    this.#report(superior, { sender: caller, event: 'unanswered', agent: callee, envelope, tried, error })
-  }
-
-  /** Reports a turn that failed after it was tried again, unless the manager is who asked. */
-  failed({ first: agent }: Cell, envelope: Envelope<RunState>, error: DramatisError): void {
-    const { retries, run, memory, at } = envelope
-    if (!retries?.count || run.ending || run.over) return
-    const superior = this.#superiorOf(agent, run)
-    if (superior?.index === senderOf(memory, at)) return
-    this.#report(superior, { sender: agent, event: 'failed', agent, envelope, tried: retries.count + 1, error })
-  }
-
-  #superiorOf(agent: Cell, run: RunState): Cell | undefined {
-    const { escalateTo } = agent.settings.info
-    const superior = escalateTo === undefined ? undefined : this.#needs.directory.cell(escalateTo, run)
-    return superior === agent ? undefined : superior
-  }
-
-  #report(superior: Cell | undefined, { sender, event, agent, envelope, tried, error }: Report): void {
-    if (!superior) return
-    const { frames, hostMessages, journal } = this.#needs
-    const { run, memory, at } = envelope
-    const messageId = idOf(memory, at)
-    const { code, message } = error
-    journal.record(run, { kind: 'escalated', agent: agent.name, to: superior.name, messageId, tried, error })
-    const frame = frames.make({
-      kind: SEND,
-      type: 'report',
-      flags: ASKS,
-      sender: sender.index,
-      recipient: superior.index,
-      run: run.index,
-      content: message,
-      data: JSON.stringify({ event, agent: agent.name, code, messageId, tried }),
-    })
-    hostMessages.put(sender, run, frame)
-  }
-}
+import type { Supervisor } from './host.ts'
 
 /*
  * Requests without an answer by their deadline: rules 32 and 33. They are retried, then escalated, then they fail.
@@ -104,66 +22,35 @@ export class Escalations {
  * The reply is what that turn commits, and it commits once.
  */
 
-export interface LateNeeds {
-  readonly directory: AgentDirectory
-  readonly escalations: Escalations
-  readonly journal: Journal
-  readonly logger: Logger
-  readonly requests: Requests
-  /** Called when a wait in that run has ended only because its time was up. */
-  overdue(run: RunState): void
+function askAgain({ journal, logger }: Supervisor, request: OpenRequest): boolean {
+  if (request.tried > request.retries) return false
+  request.tried += 1
+  const { caller, callee, envelope, run, tried } = request
+  const { name: agent, index } = callee
+  const messageId = idOf(envelope.memory, envelope.at)
+  journal.record(run, { kind: 'request.retried', agent, index, caller: caller.name, messageId, tried })
+  logger.warn(
+    { agent, caller: caller.name, runId: run.id, messageId, tried },
+    'a request without an answer by its deadline is asked again',
+  )
+  return true
 }
 
-class LateRequests {
-  readonly #needs: LateNeeds
-
-  constructor(needs: LateNeeds) {
-    this.#needs = needs
-  }
-
-  /** Retries the request. Returns false if it has no retries left. */
-  askAgain(request: OpenRequest): boolean {
-    if (request.tried > request.retries) return false
-    request.tried += 1
-    const { caller, callee, envelope, run, tried } = request
-    const { journal, logger } = this.#needs
-    const { name: agent, index } = callee
-    const messageId = idOf(envelope.memory, envelope.at)
-    journal.record(run, { kind: 'request.retried', agent, index, caller: caller.name, messageId, tried })
-    logger.warn(
-      { agent, caller: caller.name, runId: run.id, messageId, tried },
-      'a request without an answer by its deadline is asked again',
-    )
-    return true
-  }
-
-  /** Fails the request. The caller learns it after its manager does. */
-  fail(request: OpenRequest, error: DramatisError): void {
-    const { escalations, requests } = this.#needs
-    this.#needs.overdue(request.run)
-    escalations.unanswered(request, error)
-    requests.answerWithError(request, error)
-  }
-}
-
-interface TimeoutsNeeds extends LateNeeds {
-  readonly cancellation: Cancellation
-  readonly clock: Scheduler
-  readonly loop: HostLoop
-  readonly pauses: DeadlinePauses
-  readonly redelivery: Redelivery
+/** Fails a request. The caller learns it after its manager does. */
+function failLate(host: Supervisor, request: OpenRequest, error: DramatisError): void {
+  host.overdue(request.run)
+  host.escalations.unanswered(request, error)
+  host.requests.answerWithError(request, error)
 }
 
 /** Interval for checks of a turn whose deadline would have passed, but that waits for work in a queue. */
 const QUEUED_LOOK_MS = 1_000
 
-export const timeouts = (needs: TimeoutsNeeds): Reader => {
-  const { cancellation, clock, directory, escalations, loop, pauses, redelivery, requests } = needs
-  const late = new LateRequests(needs)
+export const timeouts = (host: Supervisor): Reader => {
+  const { cancellation, clock, directory, escalations, loop, pauses, redelivery, requests } = host
   let timer: Timer | undefined
   let due = Number.POSITIVE_INFINITY
 
-  /** Enforces the limits of all agents that are due, and returns the time of the next. */
   const sweep = (now: number): number => {
     let earliest = Number.POSITIVE_INFINITY
     for (const cell of directory.cells) {
@@ -226,13 +113,11 @@ export const timeouts = (needs: TimeoutsNeeds): Reader => {
     return Number.POSITIVE_INFINITY
   }
 
-  /** Ends a late turn. Its manager, and whoever asked, are told. */
   const fail = (cell: Cell, envelope: Envelope<RunState>, error: DramatisError) => {
     escalations.failed(cell, envelope, error)
     cancellation.fail(cell, envelope, error)
   }
 
-  /** Gives the answer of a turn that is tried again as much time as it had. */
   const grantAgain = (cell: Cell, envelope: Envelope<RunState>) => {
     const request = requests.of(envelope)
     if (request && !isWallClock(envelope)) request.grantedMs += responseMsOf(cell, envelope)
@@ -268,7 +153,7 @@ export const timeouts = (needs: TimeoutsNeeds): Reader => {
         tried: request.tried,
       },
     )
-    if (!byWallClock && late.askAgain(request)) {
+    if (!byWallClock && askAgain(host, request)) {
       request.grantedMs += responseMs
       if (request.idempotent) redelivery.beginAgain(cell, envelope, error)
       return enforceResponseLimit(cell, envelope, now)
@@ -278,7 +163,7 @@ export const timeouts = (needs: TimeoutsNeeds): Reader => {
       grantAgain(cell, envelope)
       return enforceResponseLimit(cell, envelope, now)
     }
-    late.fail(request, final)
+    failLate(host, request, final)
     if (request.caller.settings.info.escalateTo !== cell.settings.info.escalateTo)
       escalations.failed(cell, envelope, final)
     cancellation.withdraw(cell, envelope, final)
@@ -292,7 +177,7 @@ export const timeouts = (needs: TimeoutsNeeds): Reader => {
       if (envelope.attempt > 1) continue // its turn has begun
       const request = requests.of(envelope)
       const isLate = envelope.waitsSince + limitMs <= now
-      if (isLate && request && late.askAgain(request)) envelope.waitsSince = now
+      if (isLate && request && askAgain(host, request)) envelope.waitsSince = now
       if (envelope.waitsSince + limitMs > now) {
         earliest = Math.min(earliest, envelope.waitsSince + limitMs)
         continue
@@ -301,7 +186,7 @@ export const timeouts = (needs: TimeoutsNeeds): Reader => {
         `A message waited for agent "${cell.name}" for longer than ${limitMs} ms (communication.queueTimeoutMs). Raise that, or give the agent more instances.`,
         { agent: cell.name, queueTimeoutMs: limitMs, ...(request && { tried: request.tried }) },
       )
-      if (request) late.fail(request, error)
+      if (request) failLate(host, request, error)
       cancellation.withdraw(cell, envelope, error, 'expired')
     }
     return earliest
@@ -357,7 +242,6 @@ export const timeouts = (needs: TimeoutsNeeds): Reader => {
   }
 }
 
-/** Text for a time limit that does not count what models and people take. */
 const uncounted = (pausedMs: number, isOfPeople = false) =>
   pausedMs > 0
     ? `, not counting ${Math.round(pausedMs)} ms in which ${isOfPeople ? 'a person' : 'a model or a person'} was waited for`

@@ -15,16 +15,17 @@
  *
  * The heartbeat also publishes how much a thread holds outside of its heap, if that has a limit; Node is asked as well.
  */
+
 import { url as inspectorUrl } from 'node:inspector'
 import { BEAT, EXTERNAL_KIB } from '../../mailbox/channel.ts'
-import type { Scheduler, Timer } from '../../shared/clock.ts'
+import type { Timer } from '../../shared/clock.ts'
 import { AgentCrashedError } from '../../shared/errors.ts'
-import type { Cell, Life } from '../host/agent.ts'
-import type { AgentDirectory } from '../host/directory.ts'
+import type { Cell } from '../host/agent.ts'
 import type { Reader } from '../host/journal.ts'
-import type { SharedWords } from '../host/mailboxes.ts'
+import type { Life } from '../host/life.ts'
 import { Silence, type Thread } from '../threads/thread.ts'
 import { halfOfMemoryMb } from '../threads/worker-thread.ts'
+import type { Supervisor } from './host.ts'
 
 /**
  * Interval at which a thread with a memory limit is asked. It can exceed the limit by what it takes between two checks.
@@ -56,12 +57,6 @@ const beatMs = ({ settings: { supervision, maxExternalMb } }: Cell): number => {
   return supervision.watchdogMs === false ? memoryMs : Math.min(supervision.watchdogMs / 4, memoryMs)
 }
 
-interface Needs {
-  readonly clock: Scheduler
-  readonly directory: AgentDirectory
-  readonly sharedWords: SharedWords
-}
-
 /** Signs of a life that are missing since some look. */
 interface Watch {
   /** Without a sign of any kind. */
@@ -72,12 +67,11 @@ interface Watch {
   before: { readonly processMb: number; readonly takenMb: number } | undefined
 }
 
-export const watchdog = ({ clock, directory, sharedWords }: Needs): Reader => {
+export const watchdog = ({ clock, directory, loop, team }: Supervisor): Reader => {
   const watches = new WeakMap<Life, Watch>()
   let timer: Timer | undefined
   let checkedAt = 0
   let checkedMb = 0
-  /** Agents with a memory limit, among the first `seen` cells. */
   const limited: Cell[] = []
   let seen = 0
 
@@ -92,7 +86,7 @@ export const watchdog = ({ clock, directory, sharedWords }: Needs): Reader => {
     return asked
   }
 
-  const wordsMs = () => (ask().untrusted ? Math.min(UNTRUSTED_MS, sharedWords.lookMs) : sharedWords.lookMs)
+  const wordsMs = () => (ask().untrusted ? UNTRUSTED_MS : Number.POSITIVE_INFINITY)
 
   const watched = () =>
     directory.living.filter(
@@ -108,7 +102,6 @@ export const watchdog = ({ clock, directory, sharedWords }: Needs): Reader => {
     directory.living.some(({ mailbox }) => mailbox.handed.size > 0) &&
     directory.living.some(({ life }) => life?.thread.isolated)
 
-  /** Checks the memory figures that the threads last published. */
   const weigh = () => {
     for (; seen < directory.cells.length; seen++) {
       const cell = directory.cells[seen]!
@@ -134,7 +127,8 @@ export const watchdog = ({ clock, directory, sharedWords }: Needs): Reader => {
 
   const check = () => {
     timer = undefined
-    sharedWords.look()
+    team.allWrote() // a thread may have taken away the mark of another, or its wake-up
+    loop.kick()
     weigh()
     for (const cell of limited) if (cell.mailbox.handed.size > 0) void weighBlocked(cell)
     const now = clock.monotonic()
@@ -205,7 +199,6 @@ export const watchdog = ({ clock, directory, sharedWords }: Needs): Reader => {
     timer = clock.virtual ? clock.timer(ms, check) : clock.timer(Math.min(ms, MEMORY_MS), () => checkIfDue(ms))
   }
 
-  /** Checks when the interval is over, or the process has grown. */
   const checkIfDue = (ms: number) => {
     timer = undefined
     if (clock.monotonic() - checkedAt >= ms || processMb() - checkedMb >= SOON_MB) check()

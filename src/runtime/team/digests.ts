@@ -3,14 +3,14 @@
 import { NO_TOKENS } from '../../actors/definition/model.ts'
 import { idOf } from '../../mailbox/frame.ts'
 import { NOT_YET } from '../../mailbox/mailbox.ts'
-import { type Clock, systemClock } from '../../shared/clock.ts'
-import type { Life } from '../host/agent.ts'
+import { systemClock } from '../../shared/clock.ts'
 import { ORCHESTRATOR_INDEX, statusOf, sumOf } from '../host/directory.ts'
+import type { Life } from '../host/life.ts'
 import { directoryOf, type RunState } from '../host/run.ts'
 import type { HostRecord } from '../log/records.ts'
-import type { LimitNotices, LimitWait } from '../logging/limit-notices.ts'
+import type { LimitWait } from '../logging/limit-notices.ts'
 import { stuckNow } from '../observers/stuck.ts'
-import { type GraphNeeds, type OpenWait, type TurnNode, WaitEdges } from '../observers/wait-for-graph.ts'
+import { type OpenWait, type TurnNode, WaitEdges } from '../observers/wait-for-graph.ts'
 import { type EventSource, recordEvent } from '../runs/log-events.ts'
 import type { RunBook } from '../runs/runs.ts'
 import type { SlowTimes } from '../settings/role-shape.ts'
@@ -86,30 +86,25 @@ export interface WaitCycle {
   tail: string[]
 }
 
-export interface WaitNeeds extends GraphNeeds {
-  readonly clock: Clock
-  readonly limits: LimitNotices
-}
-
 /** Time after which a turn is told that does nothing but its own work: most end sooner. */
 const OWN_TOLD_MS = 1_000
 
 /** Returns what waits now, the oldest first. Reads the host's own records, and changes nothing. */
-export function waitsOf(needs: WaitNeeds): Wait[] {
-  const now = needs.clock.now()
-  const doings = doingsOf(needs)
+export function waitsOf(host: Supervisor): Wait[] {
+  const now = host.clock.now()
+  const doings = doingsOf(host)
   const told = doings.filter(
     ({ kind, since, slowAfterMs = OWN_TOLD_MS }) =>
       !(kind === 'own' || kind === 'sleep') || now - since >= Math.min(OWN_TOLD_MS, slowAfterMs),
   )
   const causes = new Map<string, string | undefined>()
-  const script = needs.directory.cells[ORCHESTRATOR_INDEX]
-  const limits = Array.from(needs.limits.waits(), (wait): Wait => {
+  const script = host.directory.cells[ORCHESTRATOR_INDEX]
+  const limits = Array.from(host.limits.waits(), (wait): Wait => {
     const { option, limit, runId = '', agent = null, messageId: turn = null, since, until } = wait
     const holders = holdersOf(wait)
     if (!causes.has(holders.key)) causes.set(holders.key, causeOf(holders, doings))
     const cause = causes.get(holders.key)
-    const cell = agent === null ? script : needs.directory.cell(agent)
+    const cell = agent === null ? script : host.directory.cell(agent)
     return {
       ...{ runId, agent, turn, for: [option], kind: 'limit', since, limit },
       ...(cause !== undefined && { cause }),
@@ -121,8 +116,8 @@ export function waitsOf(needs: WaitNeeds): Wait[] {
 }
 
 /** Returns the circles that stand now, the shortest first. Reads the host's own records, and changes nothing. */
-export function waitCyclesOf(needs: GraphNeeds): WaitCycle[] {
-  return stuckNow(needs).flatMap(({ cycle, tail, runs }) =>
+export function waitCyclesOf(host: Supervisor): WaitCycle[] {
+  return stuckNow(host).flatMap(({ cycle, tail, runs }) =>
     cycle.length === 0
       ? []
       : {
@@ -135,10 +130,10 @@ export function waitCyclesOf(needs: GraphNeeds): WaitCycle[] {
 }
 
 /** Returns what each open turn does or waits for, and tasks that wait for others. Each turn has an entry. */
-export function doingsOf(needs: GraphNeeds & { readonly clock: Clock }): Wait[] {
-  const { clock } = needs
+export function doingsOf(host: Supervisor): Wait[] {
+  const { clock } = host
   const begin = clock.now() - clock.monotonic()
-  const { held, turns } = new WaitEdges(needs)
+  const { held, turns } = new WaitEdges(host)
   return [
     ...turns.flatMap((turn) => (turn ? doingsOfTurn(turn, begin) : [])),
     ...Array.from(held.values(), knownWaits).flat(),

@@ -1,8 +1,9 @@
 /** The open turns of a team, what they do and how long, and what people should look at. */
 
+import type { Supervisor } from '../supervision/host.ts'
 import type { Wait } from '../views/digest-line.ts'
 import { isSlow, slowSentence } from '../views/slow.ts'
-import { doingsOf, grouped, type WaitNeeds, waitCyclesOf, waitsOf } from './digests.ts'
+import { doingsOf, grouped, waitCyclesOf, waitsOf } from './digests.ts'
 
 /** Turn that is under way. */
 export interface OpenTurn {
@@ -29,10 +30,10 @@ export interface TeamJudgement {
 }
 
 /** Returns the turns that are under way, the oldest first. */
-export function openTurnsOf(needs: WaitNeeds): OpenTurn[] {
-  const now = needs.clock.now()
-  const doings = doingsOf(needs)
-  const inCircle = new Set(waitCyclesOf(needs).flatMap(({ turns }) => turns))
+export function openTurnsOf(host: Supervisor): OpenTurn[] {
+  const now = host.clock.now()
+  const doings = doingsOf(host)
+  const inCircle = new Set(waitCyclesOf(host).flatMap(({ turns }) => turns))
   const waitedFor = new Set(
     doings.flatMap(({ kind, agent, runId, for: names }) =>
       (kind === 'request' || kind === 'delegate') && !agent?.startsWith('$')
@@ -62,10 +63,10 @@ export function openTurnsOf(needs: WaitNeeds): OpenTurn[] {
 }
 
 /** Returns what is slow or stuck now: turns, and what waits for a limit, one sentence for each limit. */
-export function judgementOf(needs: WaitNeeds): TeamJudgement {
-  const now = needs.clock.now()
-  const turns = openTurnsOf(needs).filter(({ state }) => state !== 'fine')
-  const limits = waitsOf(needs).filter(({ kind }) => kind === 'limit')
+export function judgementOf(host: Supervisor): TeamJudgement {
+  const now = host.clock.now()
+  const turns = openTurnsOf(host).filter(({ state }) => state !== 'fine')
+  const limits = waitsOf(host).filter(({ kind }) => kind === 'limit')
   const queues = grouped(limits, ({ for: [option = ''] }) => option)
   const slowQueues = [...queues.values()].filter(([oldest]) => oldest && isSlow(oldest, now))
   return {

@@ -327,7 +327,7 @@ export class Posting {
     this.#supervisor.journal.appendOwned(run, memory, bytes)
     const all = recipients
       ? [...new Set(recipients)]
-      : this.#supervisor.broadcasts.everybodyBut(sender, run).map(({ name }) => name)
+      : this.#supervisor.hostMessages.everybodyBut(sender, run).map(({ name }) => name)
     await Promise.all(all.map((recipient) => this.#one(message, run, recipient, { ...to, original: memory })))
     return run
   }

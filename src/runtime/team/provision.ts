@@ -29,7 +29,7 @@ import { retries } from '../providers/provider-clients.ts'
 import type { TeamSettings } from '../settings/settings.ts'
 import type { LogStore } from '../store/log-files.ts'
 import type { Part, Supervisor } from '../supervision/host.ts'
-import type { Provisioning } from '../supervision/pending-life.ts'
+import type { Provisioning } from '../supervision/owners.ts'
 import { restarts } from '../supervision/restarts.ts'
 import { timeouts } from '../supervision/timeouts.ts'
 import { watchdog } from '../supervision/watchdog.ts'
@@ -262,7 +262,7 @@ export function assertReloadable({ name, settings }: Cell, kit: TeamKit | undefi
 export function serveTeamVerbs(
   supervisor: Supervisor,
   settings: TeamSettings,
-  { layer, left }: Budgets,
+  budgets: Budgets,
   kit: TeamKit | undefined,
   tracing: Tracing | undefined,
 ): void {
@@ -284,12 +284,12 @@ export function serveTeamVerbs(
     redactor: supervisor.redactor,
     written: () => supervisor.journal.written(),
     warn: (text, fields) => supervisor.logger.warn(fields, text),
-    layers: [...(tracing ? [tracing.layer] : []), layer], // a span includes the wait for tokens
+    layers: [...(tracing ? [tracing.layer] : []), budgets.layer], // a span includes the wait for tokens
   })
   const ask: HostVerb = (args, caller, signal) =>
     pauses.during(caller, async () => gateway.verb(args, caller, signal), 'model')
   calls.register([['model', ask]])
-  const router = new TaskRouter(supervisor, taskRouting, left)
+  const router = new TaskRouter(supervisor, taskRouting, (run, cell) => budgets.left(run, cell))
   calls.register([...modelTurnVerbs(supervisor), ...router.verbs])
 }
 
@@ -336,10 +336,10 @@ export const partsOf = (tallies: Tallies): Part[] => [
   timeouts,
   watchdog,
   tasks,
-  taskDeadlines,
-  taskDependencies,
-  watchers,
-  syncPointExits,
+  (host) => taskDeadlines(host, host.cancellation, host.requests),
+  (host) => taskDependencies(host, host.admission, host.cancellation, host.requests),
+  (host) => watchers(host, host.hostMessages),
+  (host) => syncPointExits(host.syncPoints),
   tallies.part,
   usage,
   operatorLog,

@@ -31,7 +31,7 @@ import { Supervisor } from '../supervision/host.ts'
 import type { ReloadOptions } from '../supervision/reloads.ts'
 import { WorkerSpawner, workersFor } from '../threads/spawner.ts'
 import { threadCode } from '../threads/worker-thread.ts'
-import { budgets } from '../verbs/budgets.ts'
+import { Budgets } from '../verbs/budgets.ts'
 import type { AgentInstance } from './agent-instance.ts'
 import { Letters, Posting } from './outside-messages.ts'
 import { Provision, partsOf, serveTeamVerbs, type TeamKit } from './provision.ts'
@@ -95,7 +95,7 @@ export class TeamRuntime extends TeamRuns {
       blackboard: { scope: settings.blackboard, waitTimeoutMs: settings.globalTimeoutMs },
       ...(settings.persistentFile && { persistentFile: settings.persistentFile }),
     })
-    const budget = budgets(settings.budget, this.supervisor)
+    const budget = new Budgets(settings.budget, this.supervisor)
     this.supervisor.attach(() => budget.part)
     const tracing = settings.telemetry && new Tracing(settings.telemetry, this.supervisor)
     if (tracing) {

@@ -2,7 +2,6 @@
 
 import type { Verb } from '../../actors/definition/role.ts'
 import { policyOf } from '../../actors/definition/role-config.ts'
-import type { Logger } from '../../actors/definition/tool.ts'
 import { Board } from '../../blackboard/board.ts'
 import {
   type Blackboard,
@@ -14,30 +13,15 @@ import {
 import { hostBlackboard } from '../../blackboard/views.ts'
 import { ASKS, copyId, type FrameFields, LOG_ONLY, MANY, SEND, TO_ALL } from '../../mailbox/frame.ts'
 import { jsonIssue } from '../../mailbox/message.ts'
-import type { TeamMemory } from '../../mailbox/team-memory.ts'
-import type { Scheduler } from '../../shared/clock.ts'
 import { ConfigurationError, describe } from '../../shared/errors.ts'
 import type { Admission } from '../host/admission.ts'
 import type { Cell } from '../host/agent.ts'
-import type { AgentDirectory } from '../host/directory.ts'
-import type { Journal } from '../host/journal.ts'
-import type { RunState, RunTable } from '../host/run.ts'
-import type { HostFrames } from '../log/host-frames.ts'
+import type { Core } from '../host/core.ts'
+import type { RunState } from '../host/run.ts'
 import type { Unrecorded } from '../log/records.ts'
 import type { Redactor } from '../logging/redactor.ts'
 import type { BlackboardScope } from '../settings/settings.ts'
 import type { HostVerb } from './calls.ts'
-
-interface Needs {
-  readonly admission: Admission
-  readonly clock: Scheduler
-  readonly directory: AgentDirectory
-  readonly frames: HostFrames
-  readonly journal: Journal
-  readonly logger: Logger
-  readonly runs: RunTable
-  readonly team: TeamMemory
-}
 
 export interface BoardSettings {
   readonly scope: BlackboardScope
@@ -46,7 +30,8 @@ export interface BoardSettings {
 }
 
 export class Boards {
-  readonly #needs: Needs
+  readonly #core: Core
+  readonly #admission: Admission
   readonly #settings: BoardSettings
   /** Runs whose history has the message of an entry. */
   readonly #inHistory = new WeakMap<BlackboardEntry, Set<RunState>>()
@@ -54,8 +39,9 @@ export class Boards {
   /** Number of entries of the team's board that the log has. */
   #logged = 0
 
-  constructor(needs: Needs, settings: BoardSettings) {
-    this.#needs = needs
+  constructor(core: Core, admission: Admission, settings: BoardSettings) {
+    this.#core = core
+    this.#admission = admission
     this.#settings = settings
   }
 
@@ -91,7 +77,6 @@ export class Boards {
     return run.board
   }
 
-  /** Adds an entry that an earlier process has written. */
   restore(run: RunState, entry: BlackboardEntry): void {
     this.#boardInUse(run).restore(entry)
   }
@@ -121,11 +106,10 @@ export class Boards {
   /** Checks whether other runs may write on the board of this run too. */
   isShared(run: RunState): boolean {
     if (run.board === undefined || run.board !== this.#teamBoard) return false
-    for (const other of this.#needs.runs.values()) if (other !== run && other.board === run.board) return true
+    for (const other of this.#core.runs.values()) if (other !== run && other.board === run.board) return true
     return false
   }
 
-  /** Returns the board as `author` sees it. */
   view(run: RunState, author: string): Blackboard {
     return this.#view(this.#boardInUse(run), author, run.ended)
   }
@@ -138,7 +122,7 @@ export class Boards {
   #view(board: Board, author: string, signal?: AbortSignal): Blackboard {
     return hostBlackboard(board, {
       author,
-      scheduler: this.#needs.clock,
+      scheduler: this.#core.clock,
       check: jsonIssue,
       waitTimeoutMs: this.#settings.waitTimeoutMs,
       ...(signal && { signal }),
@@ -174,8 +158,8 @@ export class Boards {
 
   /** Writes a message into the log. Nothing is delivered. */
   #log(run: RunState, message: Pick<FrameFields, 'type' | 'sender' | 'content'> & Partial<FrameFields>): void {
-    const { memory, bytes } = this.#needs.frames.make({ kind: SEND, step: LOG_ONLY, run: run.index, ...message })
-    this.#needs.journal.appendOwned(run, memory, bytes)
+    const { memory, bytes } = this.#core.frames.make({ kind: SEND, step: LOG_ONLY, run: run.index, ...message })
+    this.#core.journal.appendOwned(run, memory, bytes)
   }
 
   #publish(cell: Cell, run: RunState, entry: BlackboardEntry): void {
@@ -183,11 +167,11 @@ export class Boards {
     if (before?.agents.has(cell.index)) return // another pattern of the same agent fits, too
     const { waits, refuses } = policyOf(cell.settings.mailbox.overflow)
     const drops = !waits && !refuses
-    const { memory, bytes } = this.#needs.frames.make({
+    const { memory, bytes } = this.#core.frames.make({
       kind: SEND,
       flags: TO_ALL | (before ? MANY : 0) | (drops ? ASKS : 0),
       type: 'publish',
-      sender: this.#needs.directory.cell(entry.author, run)?.index ?? 0,
+      sender: this.#core.directory.cell(entry.author, run)?.index ?? 0,
       recipient: cell.index,
       run: run.index,
       content: entry.key,
@@ -200,9 +184,9 @@ export class Boards {
       run.told = { entry, message: memory, agents: new Set([cell.index]) }
       this.#inHistory.set(entry, (this.#inHistory.get(entry) ?? new Set()).add(run))
     }
-    if (!drops) this.#needs.team.force(cell.index, bytes)
-    this.#needs.journal.appendOwned(run, memory, bytes)
-    this.#needs.admission.message({ sender: this.#needs.directory.cells[0]!, run, memory, at: 0 })
+    if (!drops) this.#core.team.force(cell.index, bytes)
+    this.#core.journal.appendOwned(run, memory, bytes)
+    this.#admission.message({ sender: this.#core.directory.cells[0]!, run, memory, at: 0 })
   }
 
   #boardInUse(run: RunState): Board {
@@ -216,17 +200,16 @@ export class Boards {
   #newBoard(run: RunState | undefined): Board {
     const board = new Board({
       onCallbackError: (error, entry) =>
-        this.#needs.logger.error({ key: entry.key, error: describe(error) }, 'a subscriber of the blackboard threw'),
+        this.#core.logger.error({ key: entry.key, error: describe(error) }, 'a subscriber of the blackboard threw'),
     })
     board.subscribe('**', (entry) => {
       const place = run ? {} : { nth: this.#logged++ }
-      this.#needs.journal.record(run, { kind: 'blackboard', entry, ...place })
+      this.#core.journal.record(run, { kind: 'blackboard', entry, ...place })
     })
     return board
   }
 }
 
-/** Entry that is to be written. */
 type Publication = Pick<Arguments, 'key' | 'value' | 'entryType' | 'options'>
 
 interface Arguments extends QueryFilter {

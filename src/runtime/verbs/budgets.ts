@@ -5,12 +5,12 @@
 
 import type { ModelAnswer, ModelCall, TokenUsage } from '../../actors/definition/model.ts'
 import { countPrompt, countTokens, loadVocabulary, mostOfPrompt } from '../../actors/model/tokens.ts'
-import type { Scheduler } from '../../shared/clock.ts'
 import type { Cell } from '../host/agent.ts'
-import type { Journal, Reader } from '../host/journal.ts'
+import type { Core } from '../host/core.ts'
+import type { Reader } from '../host/journal.ts'
 import type { RunState } from '../host/run.ts'
 import type { HostRecord, Unrecorded } from '../log/records.ts'
-import type { LimitNotices, LimitWait } from '../logging/limit-notices.ts'
+import type { LimitWait } from '../logging/limit-notices.ts'
 import type { BudgetConfig, TokenLimit } from '../settings/options.ts'
 import type { GatewayLayer, ModelCaller, PendingCall } from './gateway.ts'
 import { type Level, type Limit, TokenAccount, TokenLedger } from './token-account.ts'
@@ -20,7 +20,6 @@ import { type Level, type Limit, TokenAccount, TokenLedger } from './token-accou
  * that another process has written.
  */
 
-/** Cost of a model call. */
 export interface Payment {
   /** Number of the record of the call. */
   readonly seq: number
@@ -56,7 +55,6 @@ export class Payments {
     this.#forget(record.at)
   }
 
-  /** Adds payments of earlier processes. */
   add(payments: Iterable<Payment>): void {
     for (const payment of payments) this.#add(payment)
   }
@@ -120,57 +118,7 @@ export interface BudgetUse {
   windowMs: number | null
 }
 
-export interface Budgets {
-  /** Layer of the model gateway that enforces the budgets. */
-  readonly layer: GatewayLayer
-  /**
-   * Returns the tokens that an agent may still use in a run if no other agent takes them; Infinity without a budget.
-   */
-  left(run: RunState, cell: Cell): number
-  /** Returns what is used of the limits of the team, and of these runs. */
-  uses(runs: Iterable<RunState>): BudgetUse[]
-  /** Reader that follows what calls cost. */
-  readonly part: Reader
-  /** Time that the window of the team counts, in ms; 0 without one. */
-  readonly windowMs: number
-  /** Counts what the team has paid in earlier processes. */
-  restore(payments: Payments): void
-  /** Yields what the window of the team counts, as the durable log has it. */
-  facts(): Iterable<Extract<Unrecorded, { kind: 'budget.window' }>>
-}
-
-interface Needs {
-  readonly clock: Scheduler
-  readonly journal: Journal
-  readonly limits: LimitNotices
-}
-
-export function budgets(config: BudgetConfig, needs: Needs): Budgets {
-  const accounts = new Accounts(config, needs)
-  const { clock } = needs
-  const windowMs = config.perTeam?.windowMs ?? 0
-  const payments = new Payments(windowMs)
-  return {
-    layer: layerOver(accounts, needs),
-    left: (run, cell) => accounts.left(run, cell),
-    uses: (runs) => accounts.uses(runs),
-    windowMs,
-    part: {
-      kinds: ['model.called'],
-      next(batch) {
-        for (const record of batch) if (record.kind !== 'frames') payments.see(record)
-      },
-    },
-    restore(earlier) {
-      const paid = earlier.within(clock.now())
-      payments.add(paid)
-      accounts.restore(paid)
-    },
-    facts: () => payments.facts(clock.now()),
-  }
-}
-
-function layerOver(accounts: Accounts, { clock, limits }: Needs): GatewayLayer {
+function layerOver(accounts: Budgets, { clock, limits }: Core): GatewayLayer {
   const ledger = new TokenLedger()
   const waiting = new Set<LimitWait>()
   limits.watch(() => waiting)
@@ -236,20 +184,34 @@ function estimateOf(
   return { inputTokens: prompt, outputTokens, totalTokens: prompt + outputTokens, calls: 1, estimated: true }
 }
 
-class Accounts {
+export class Budgets {
   readonly #config: BudgetConfig
-  readonly #needs: Needs
+  readonly #core: Core
   readonly #team: TokenAccount | undefined
   readonly #ofRuns = new WeakMap<RunState, TokenAccount>()
   /** Agents of each run whose turns have called a model. */
   readonly #atWork = new Map<RunState, Set<Cell>>()
   #current: RunState | undefined
+  /** Time that the window of the team counts, in ms; 0 without one. */
+  readonly windowMs: number
+  readonly #payments: Payments
+  /** Layer of the model gateway that enforces the budgets. */
+  readonly layer: GatewayLayer
+  readonly part: Reader = {
+    kinds: ['model.called'],
+    next: (batch) => {
+      for (const record of batch) if (record.kind !== 'frames') this.#payments.see(record)
+    },
+  }
 
-  constructor(config: BudgetConfig, needs: Needs) {
+  constructor(config: BudgetConfig, core: Core) {
     this.#config = config
-    this.#needs = needs
+    this.#core = core
     const { perTeam } = config
+    this.windowMs = perTeam?.windowMs ?? 0
+    this.#payments = new Payments(this.windowMs)
     if (perTeam) this.#team = this.#account('budget.perTeam', perTeam, () => this.#current, perTeam.windowMs)
+    this.layer = layerOver(this, core)
   }
 
   /** Returns the accounts that a call counts in. */
@@ -263,17 +225,28 @@ class Accounts {
     return all
   }
 
-  /** Counts what the team has paid in earlier processes, the oldest first. */
-  restore(paid: readonly Payment[]): void {
-    const now = this.#needs.clock.now()
+  /** Counts what the team has paid in earlier processes. */
+  restore(earlier: Payments): void {
+    const now = this.#core.clock.now()
+    const paid = earlier.within(now)
+    this.#payments.add(paid)
     for (const { agent, tokens, at } of paid) this.#team?.restore(agent, tokens, Math.max(0, now - at))
   }
 
+  /** Yields what the window of the team counts, as the durable log has it. */
+  facts(): Iterable<WindowFact> {
+    return this.#payments.facts(this.#core.clock.now())
+  }
+
+  /**
+   * Returns the tokens that an agent may still use in a run if no other agent takes them; Infinity without a budget.
+   */
   left(run: RunState, { name }: Cell): number {
     const all = [this.#ofRun(run), this.#team]
     return Math.min(...all.map((account) => account?.left(name) ?? Number.POSITIVE_INFINITY))
   }
 
+  /** Returns what is used of the limits of the team, and of these runs. */
   uses(runs: Iterable<RunState>): BudgetUse[] {
     const windowMs = this.#config.perTeam?.windowMs ?? null
     const all = this.#team ? usesOf(this.#team, null, windowMs) : []
@@ -302,14 +275,14 @@ class Accounts {
     runOf: () => RunState | undefined,
     windowMs?: number,
   ): TokenAccount {
-    const { clock } = this.#needs
+    const { clock } = this.#core
     const limit = (name: string, value: number): Limit => ({ path: `${path}.${name}`, tokens: value })
     return new TokenAccount({
       ...(tokens !== undefined && { total: limit('tokens', tokens) }),
       ...(perAgentTokens !== undefined && { perAgent: limit('perAgentTokens', perAgentTokens) }),
       ...(windowMs !== undefined && { windowMs }),
       now: () => clock.monotonic(),
-      onLevel: (level: Level) => this.#needs.journal.record(runOf(), { kind: 'budget', ...level }),
+      onLevel: (level: Level) => this.#core.journal.record(runOf(), { kind: 'budget', ...level }),
     })
   }
 

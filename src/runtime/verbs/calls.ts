@@ -1,7 +1,6 @@
 /** Table of the verbs that the host serves. Each call is a logged step of its caller. */
 
 import { isVerb, OWN_WORK, type Verb } from '../../actors/definition/role.ts'
-import type { Logger } from '../../actors/definition/tool.ts'
 import { jsonIn } from '../../mailbox/codec.ts'
 import {
   CHUNK,
@@ -18,30 +17,20 @@ import {
   waitingOf,
 } from '../../mailbox/frame.ts'
 import { refused } from '../../shared/checks.ts'
-import type { Scheduler } from '../../shared/clock.ts'
 import { AgentFailedError, ConfigurationError, DramatisError, describe, errorData } from '../../shared/errors.ts'
 import type { HostMessages } from '../host/admission.ts'
 import type { Cell, OpenCall, Waiter } from '../host/agent.ts'
+import type { Core } from '../host/core.ts'
 import { callRefusal } from '../host/delegation.ts'
-import type { AgentDirectory } from '../host/directory.ts'
-import type { Journal, Reader } from '../host/journal.ts'
+import type { Reader } from '../host/journal.ts'
 import type { ReplyLane } from '../host/replies.ts'
-import type { RunState, RunTable, Watch } from '../host/run.ts'
-import type { HostFrames } from '../log/host-frames.ts'
+import type { RunState, Watch } from '../host/run.ts'
 
 /** Subject of the call of a verb, by its arguments: a sync point, a key, a tool, an agent or a model. */
 const SUBJECTS = ['point', 'key', 'name', 'agent', 'model', 'pattern'] as const
 
 export function subjectOf(args: Readonly<Record<string, unknown>>): string | undefined {
   return SUBJECTS.map((field) => args[field]).find((value) => typeof value === 'string')
-}
-
-interface CallsNeeds {
-  readonly clock: Scheduler
-  readonly frames: HostFrames
-  readonly journal: Journal
-  readonly logger: Logger
-  readonly replies: ReplyLane
 }
 
 /** Call that an earlier process has not answered. */
@@ -53,15 +42,15 @@ interface EarlierCall {
 }
 
 export class HostCalls {
-  readonly #needs: CallsNeeds
-  /** Verbs by operation. */
+  readonly #core: Core
+  readonly #replies: ReplyLane
   readonly verbs = new Map<Verb, HostVerb>()
 
-  constructor(needs: CallsNeeds) {
-    this.#needs = needs
+  constructor(core: Core, replies: ReplyLane) {
+    this.#core = core
+    this.#replies = replies
   }
 
-  /** Adds verbs to the table. */
   register(verbs: Iterable<readonly [Verb, HostVerb]>): void {
     for (const [operation, verb] of verbs) this.verbs.set(operation, verb)
   }
@@ -82,17 +71,17 @@ export class HostCalls {
       if (!cell.calls.delete(correlation)) return
       const fields = { kind: RESULT, sender: 0, recipient: cell.index, run: run.index, turn, correlation }
       const text = error ? JSON.stringify(errorData(error)) : result === undefined ? undefined : JSON.stringify(result)
-      const frame = this.#needs.frames.make({
+      const frame = this.#core.frames.make({
         ...fields,
         flags: error ? FAILED : 0,
         ...(text !== undefined && { data: text }),
       })
-      this.#needs.journal.appendOwned(run, frame.memory, frame.bytes)
-      this.#needs.replies.reply(cell, frame)
+      this.#core.journal.appendOwned(run, frame.memory, frame.bytes)
+      this.#replies.reply(cell, frame)
     }
     cell.calls.set(correlation, {
       turn,
-      since: this.#needs.clock.now(),
+      since: this.#core.clock.now(),
       verb: operation,
       subject: subjectOf(args),
       withdrawn,
@@ -126,13 +115,13 @@ export class HostCalls {
   ): void {
     if (!cell.calls.has(correlation)) return
     const fields = { kind: CHUNK, flags: STREAMS, recipient: cell.index, run: run.index, turn, correlation }
-    const frame = this.#needs.frames.make({ ...fields, sender: 0, content: piece })
-    this.#needs.journal.appendOwned(run, frame.memory, frame.bytes)
-    this.#needs.replies.reply(cell, frame)
+    const frame = this.#core.frames.make({ ...fields, sender: 0, content: piece })
+    this.#core.journal.appendOwned(run, frame.memory, frame.bytes)
+    this.#replies.reply(cell, frame)
   }
 
   async #perform(operation: string, args: unknown, caller: HostCaller, signal: AbortSignal): Promise<unknown> {
-    const distrust = callRefusal(this.#needs.logger, caller.cell, operation)
+    const distrust = callRefusal(this.#core.logger, caller.cell, operation)
     if (distrust) throw distrust
     if (!isVerb(operation)) throw noSuchVerb(operation)
     const verb = this.verbs.get(operation)
@@ -167,21 +156,16 @@ interface Arguments {
  * run.
  */
 
-export interface WatchNeeds {
-  readonly directory: AgentDirectory
-  readonly hostMessages: HostMessages
-  readonly runs: RunTable
-}
-
-export const watchVerbs = (needs: WatchNeeds): [Verb, HostVerb][] => [
+export const watchVerbs = (core: Core, hostMessages: HostMessages): [Verb, HostVerb][] => [
   [
     'watch',
-    (args, { cell, run }) => watch(needs, cell, run, needs.directory.require((args as { agent: string }).agent, run)),
+    (args, { cell, run }) =>
+      watch(hostMessages, cell, run, core.directory.require((args as { agent: string }).agent, run)),
   ],
 ]
 
 /** Starts a watch. However often the watcher asks, it is notified once of each end that it has watched for. */
-export function watch(needs: WatchNeeds, watcher: Cell, run: RunState, { index, name, gone }: Cell): void {
+export function watch(hostMessages: HostMessages, watcher: Cell, run: RunState, { index, name, gone }: Cell): void {
   const key = `${watcher.index} ${index}`
   const known = run.watches.get(key) ?? {
     watcher: watcher.index,
@@ -192,7 +176,7 @@ export function watch(needs: WatchNeeds, watcher: Cell, run: RunState, { index, 
   }
   run.watches.set(key, known)
   if (!gone) known.open = true
-  else if (known.told !== gone) tell(needs, run, known, gone)
+  else if (known.told !== gone) tell(hostMessages, run, known, gone)
 }
 
 /** Notes that a watcher was notified, in an earlier process, if that is what the host's report says. */
@@ -203,50 +187,44 @@ export function noteTold(run: RunState, memory: Memory, at: number): void {
   for (const known of run.watches.values()) if (known.watcher === watcher && known.agent === agent) known.open = false
 }
 
-/** Notifies the watchers of an agent that is gone permanently. */
-function tellWatchers(needs: WatchNeeds, { index, gone }: Cell): void {
+function tellWatchers({ runs }: Core, hostMessages: HostMessages, { index, gone }: Cell): void {
   if (!gone) return
-  for (const run of needs.runs.values())
+  for (const run of runs.values())
     for (const known of run.watches.values())
-      if (known.index === index && known.open && !run.ending) tell(needs, run, known, gone)
+      if (known.index === index && known.open && !run.ending) tell(hostMessages, run, known, gone)
 }
 
-function tell(needs: WatchNeeds, run: RunState, known: Watch, end: DramatisError): void {
+function tell(hostMessages: HostMessages, run: RunState, known: Watch, end: DramatisError): void {
   known.open = false
   known.told = end
   const { watcher, agent } = known
   const content = `Agent "${agent}" is gone for good: ${end.message}`
-  needs.hostMessages.report(run, watcher, content, { event: 'terminated', agent, reason: end.message })
+  hostMessages.report(run, watcher, content, { event: 'terminated', agent, reason: end.message })
 }
 
-export const watchers = (needs: WatchNeeds): Reader => ({
+export const watchers = (core: Core, hostMessages: HostMessages): Reader => ({
   kinds: ['agent.status'],
   next(batch) {
     for (const record of batch) {
       if (record.kind !== 'agent.status' || (record.status !== 'failed' && record.status !== 'stopped')) continue
-      const cell = needs.directory.cell(record.agent, needs.runs.get(record.run))
-      if (cell) tellWatchers(needs, cell)
+      const cell = core.directory.cell(record.agent, core.runs.get(record.run))
+      if (cell) tellWatchers(core, hostMessages, cell)
     }
   },
 })
 
-interface DecisionsNeeds {
-  readonly journal: Journal
-}
-
-export const decisionVerbs = (needs: DecisionsNeeds): [Verb, HostVerb][] => [
+export const decisionVerbs = (core: Core): [Verb, HostVerb][] => [
   [
     'decide',
     (args, { run }) => {
       const { question, choice, reason } = args as { question: string; choice: string; reason: string }
       for (const [path, value] of Object.entries({ question, choice, reason }))
         if (typeof value !== 'string') throw refused(path, value, 'a string')
-      needs.journal.record(run, { kind: 'decision', question, choice, reason })
+      core.journal.record(run, { kind: 'decision', question, choice, reason })
     },
   ],
 ]
 
-/** Turn that waits for a verb. */
 export interface VerbWaiter extends Waiter {
   readonly run: RunState
   /** Id of the call, if the turn waits for one. */
@@ -255,7 +233,6 @@ export interface VerbWaiter extends Waiter {
   readonly passedMs?: number
 }
 
-/** Turn that has called a verb. */
 export interface HostCaller extends VerbWaiter {
   /** Id of the call: the same, however often its answer is asked for. */
   readonly callId: string

@@ -10,12 +10,14 @@
  * State is kept per call of a model and per question; a message costs nothing.
  */
 
-import { timeOf } from '../../mailbox/frame.ts'
-import { type Envelope, NOT_YET } from '../../mailbox/mailbox.ts'
-import type { Scheduler } from '../../shared/clock.ts'
+import { idOf, timeOf } from '../../mailbox/frame.ts'
+import { type Envelope, NOT_YET, type OnMismatch } from '../../mailbox/mailbox.ts'
+import { type DramatisError, UnknownAgentError } from '../../shared/errors.ts'
 import type { Cell } from '../host/agent.ts'
-import type { AgentDirectory } from '../host/directory.ts'
-import type { Requests } from '../host/mailboxes.ts'
+import type { Redelivery } from '../host/commits.ts'
+import type { Core } from '../host/core.ts'
+import type { Mailboxes, Requests } from '../host/mailboxes.ts'
+import type { Permits } from '../host/permits.ts'
 import type { RunState } from '../host/run.ts'
 import type { VerbWaiter } from './calls.ts'
 
@@ -56,13 +58,6 @@ export class ThinkingTimes {
   }
 }
 
-interface Needs {
-  readonly clock: Scheduler
-  readonly directory: AgentDirectory
-  readonly requests: Requests
-}
-
-/** Turn whose deadlines are paused, and its agent. */
 interface PausedTurn {
   readonly cell: Cell
   readonly envelope: Envelope<RunState>
@@ -89,18 +84,19 @@ interface Pause extends Waited {
 }
 
 export class DeadlinePauses {
-  readonly #needs: Needs
+  readonly #core: Core
+  readonly #requests: Requests
   readonly #pauses = new WeakMap<Envelope<RunState>, Pause>()
   /** Thinking times per agent (with all instances) and per run: a run's turns can also wait for its permits. */
   readonly #times = new WeakMap<Cell | RunState, ThinkingTimes>()
 
   #resumed: (cell: Cell, envelope: Envelope<RunState>) => void = () => {}
 
-  constructor(needs: Needs) {
-    this.#needs = needs
+  constructor(core: Core, requests: Requests) {
+    this.#core = core
+    this.#requests = requests
   }
 
-  /** Sets the listener for turns whose deadlines resume. */
   onResume(listener: (cell: Cell, envelope: Envelope<RunState>) => void): void {
     this.#resumed = listener
   }
@@ -110,19 +106,16 @@ export class DeadlinePauses {
    * paused for people alone.
    */
   async during<T>(waiter: VerbWaiter, work: () => Promise<T>, by: 'model' | 'person' = 'person'): Promise<T> {
-    const {
-      clock,
-      directory: { cells },
-    } = this.#needs
+    const { cells } = this.#core.directory
     const paused = this.#turnsBehind(waiter.cell, waiter.turn)
     const times = [this.#timesOf(cells[waiter.cell.index]!), this.#timesOf(waiter.run)]
     this.#credit(paused)
-    for (const each of times) each.begin(clock.monotonic())
+    for (const each of times) each.begin(this.#core.clock.monotonic())
     for (const { envelope } of paused) this.#begin(envelope, by)
     try {
       return await work()
     } finally {
-      for (const each of times) each.end(clock.monotonic())
+      for (const each of times) each.end(this.#core.clock.monotonic())
       for (const { cell, envelope } of paused) if (this.#end(envelope, by)) this.#resumed(cell, envelope)
     }
   }
@@ -186,7 +179,7 @@ export class DeadlinePauses {
    * another one in a queue.
    */
   #inLine(cell: Cell, envelope: Envelope<RunState>, now: number, seen: Set<Envelope<RunState>>): number {
-    const requests = [...this.#needs.directory.cells[cell.index]!.open.values()].filter(
+    const requests = [...this.#core.directory.cells[cell.index]!.open.values()].filter(
       ({ turn }) => turn === envelope.turn,
     )
     const { run } = envelope
@@ -207,11 +200,8 @@ export class DeadlinePauses {
 
   /** Returns how long a request queued while its agent, or others of its run, had a model or a person at work. */
   #stoodInLine(callee: Cell, { memory, at, run, begunAt }: Envelope<RunState>, now: number): number {
-    const {
-      clock,
-      directory: { cells },
-    } = this.#needs
-    const sentAt = clock.monotonic() - (clock.now() - timeOf(memory, at))
+    const { cells } = this.#core.directory
+    const sentAt = this.#core.clock.monotonic() - (this.#core.clock.now() - timeOf(memory, at))
     const until = begunAt === NOT_YET ? now : begunAt
     const times = [this.#times.get(cells[callee.index]!), this.#times.get(run)]
     return Math.max(0, ...times.map((each) => each?.within(sentAt, until) ?? 0))
@@ -223,7 +213,7 @@ export class DeadlinePauses {
    */
   #credit([first, ...behind]: PausedTurn[]): void {
     if (!first || behind.length === 0 || this.#pauses.has(first.envelope)) return
-    const ms = this.#stoodInLine(first.cell, first.envelope, this.#needs.clock.monotonic())
+    const ms = this.#stoodInLine(first.cell, first.envelope, this.#core.clock.monotonic())
     if (ms > 0) for (const { envelope } of behind) this.#pauseOf(envelope).ms += ms
   }
 
@@ -247,14 +237,14 @@ export class DeadlinePauses {
     const found: PausedTurn[] = []
     for (let next = turnOf(cell, turn); next && !found.some(({ envelope }) => envelope === next?.envelope); ) {
       found.push(next)
-      const request = this.#needs.requests.of(next.envelope)
+      const request = this.#requests.of(next.envelope)
       next = request && turnOf(request.caller, request.turn)
     }
     return found
   }
 
   #begin(envelope: Envelope<RunState>, by: 'model' | 'person'): void {
-    const now = this.#needs.clock.monotonic()
+    const now = this.#core.clock.monotonic()
     const pause = this.#pauseOf(envelope)
     for (const waited of by === 'person' ? [pause, pause.people] : [pause]) {
       waited.open += 1
@@ -264,7 +254,7 @@ export class DeadlinePauses {
 
   /** Ends a pause. True: some deadlines of the turn resume. */
   #end(envelope: Envelope<RunState>, by: 'model' | 'person'): boolean {
-    const now = this.#needs.clock.monotonic()
+    const now = this.#core.clock.monotonic()
     const pause = this.#pauseOf(envelope)
     let resumes = false
     for (const waited of by === 'person' ? [pause, pause.people] : [pause]) {
@@ -282,4 +272,71 @@ const totalOf = ({ open, since, ms }: Waited, now: number) => (open > 0 ? ms + n
 function turnOf(cell: Cell, turn: number): PausedTurn | undefined {
   const envelope = cell.messageOf(turn)
   return envelope && { cell: cell.holderOf(turn) ?? cell, envelope }
+}
+
+/*
+ * Turns whose code has changed since an earlier process began them, in runs that refuse that. Such a turn is set aside:
+ * it is in no mailbox, no deadline passes for those that wait for it, and it comes again when its run is resumed.
+ */
+
+/** Functions that let a run go on that has such a turn. */
+export interface SetAside {
+  /** Returns why the turn cannot come again, if there is a reason. */
+  hindrance(): DramatisError | undefined
+  goOn(onMismatch: OnMismatch): void
+}
+
+export class ChangedTurns {
+  readonly #core: Core
+  readonly #permits: Permits
+  readonly #mailboxes: Mailboxes
+  readonly #pauses: DeadlinePauses
+  readonly #redelivery: Redelivery
+
+  constructor(core: Core, permits: Permits, mailboxes: Mailboxes, pauses: DeadlinePauses, redelivery: Redelivery) {
+    this.#core = core
+    this.#permits = permits
+    this.#mailboxes = mailboxes
+    this.#pauses = pauses
+    this.#redelivery = redelivery
+  }
+
+  /** Sets the turn of that message aside. Its run is to be interrupted. */
+  setAside(cell: Cell, envelope: Envelope<RunState>, error: DramatisError): SetAside {
+    const { memory, at, bytes, run, turn } = envelope
+    let resume = () => {}
+    const resumed = new Promise<void>((resolve) => {
+      resume = resolve
+    })
+    void this.#pauses.during({ cell, turn, correlation: 0, run }, () => resumed)
+    cell.mailbox.setAside(envelope)
+    cell.suspects.delete(envelope)
+    this.#mailboxes.freed(cell, bytes)
+    if (cell.isDoneWith(run)) this.#permits.release(run, cell)
+    this.#core.ready.touch(cell)
+    this.#core.journal.record(run, { kind: 'step.mismatch', agent: cell.name, messageId: idOf(memory, at), error })
+    return {
+      hindrance: () => this.#hindrance(cell, run),
+      goOn: (onMismatch) => {
+        resume()
+        this.#deliver(cell, envelope, onMismatch)
+      },
+    }
+  }
+
+  #hindrance({ index, name }: Cell, { id }: RunState): DramatisError | undefined {
+    if (this.#core.directory.present(index)) return undefined
+    const text = `Run "${id}" cannot go on: it has work for "${name}", which was removed from the team. Add the agent (team.addAgent) and resume the run, or cancel it.`
+    return new UnknownAgentError(text, { agent: name, runId: id, missing: [name] })
+  }
+
+  #deliver({ index }: Cell, envelope: Envelope<RunState>, onMismatch: OnMismatch): void {
+    const { directory, loop, team } = this.#core
+    envelope.onMismatch = onMismatch
+    envelope.announced = false
+    envelope.startedAt = NOT_YET
+    team.force(index, envelope.bytes)
+    this.#redelivery.takeUp(directory.cells[index]!, envelope)
+    loop.wake() // nothing else may be under way
+  }
 }

@@ -216,7 +216,6 @@ function partOf(text: string): number {
 class LoneTag {
   /** False once no such tag counts any more. */
   isOpen = true
-  /** All that was read. */
   readonly texts: string[] = []
   #length = 0
   /** End of the text so far, in which a tag may begin. */
@@ -250,33 +249,23 @@ class LoneTag {
  * tool calls, and all pieces of an attempt that was made again.
  */
 
-interface Needs {
-  readonly caller: {
-    readonly cell: Cell
-    readonly run: RunState
-    readonly callId: string
-    /** True if an earlier process has made the call, whose pieces may be in the log. */
-    readonly isAgain?: boolean | undefined
-  }
-  readonly watched: Watched
-  readonly redactor: Redactor
-  record(record: Unrecorded): void
-}
-
 type Spoken = Exclude<Heard, { part: 'restart' }>
 type Channel = ReturnType<Redactor['pieces']>
 
 class WatchedPieces {
-  readonly #needs: Needs
+  readonly #caller: ModelCaller
+  readonly #redactor: Redactor
+  readonly #record: GatewayOptions['record']
   readonly #of: { agent: string; callId: string } & Watched
   /** Text, reasoning and each tool input on their own: a key may begin in one piece and end in the next. */
   #channels = new Map<string, Channel>()
   #hasText = false
 
-  constructor(needs: Needs) {
-    const { caller, watched } = needs
+  constructor(caller: ModelCaller, watched: Watched, redactor: Redactor, record: GatewayOptions['record']) {
     const { messageId, round, answerOf } = watched
-    this.#needs = needs
+    this.#caller = caller
+    this.#redactor = redactor
+    this.#record = record
     this.#of = { agent: caller.cell.name, messageId, callId: caller.callId, round, answerOf }
     if (caller.isAgain) this.#supersede('retried')
   }
@@ -296,18 +285,18 @@ class WatchedPieces {
     const key = heard.part === 'tool_input' ? `${heard.part} ${heard.id}` : heard.part
     let channel = this.#channels.get(key)
     if (!channel) {
-      channel = this.#needs.redactor.pieces((text) => this.#say(heard, text))
+      channel = this.#redactor.pieces((text) => this.#say(heard, text))
       this.#channels.set(key, channel)
     }
     return channel
   }
 
   #say(heard: Spoken, text: string): void {
-    const { caller, redactor, record } = this.#needs
-    if (caller.run.over) return
+    const { run } = this.#caller
+    if (run.over) return
     this.#hasText ||= heard.part === 'text'
-    const ofTool = heard.part === 'tool_input' && redactor.data({ toolCallId: heard.id, tool: heard.name })
-    record({ kind: 'model.piece', ...this.#of, part: heard.part, text, ...ofTool })
+    const ofTool = heard.part === 'tool_input' && this.#redactor.data({ toolCallId: heard.id, tool: heard.name })
+    this.#record(run, { kind: 'model.piece', ...this.#of, part: heard.part, text, ...ofTool })
   }
 
   #restart(): void {
@@ -318,11 +307,11 @@ class WatchedPieces {
   }
 
   #supersede(reason: 'tool_calls' | 'retried'): void {
-    if (!this.#needs.caller.run.over) this.#needs.record({ kind: 'model.superseded', ...this.#of, reason })
+    const { run } = this.#caller
+    if (!run.over) this.#record(run, { kind: 'model.superseded', ...this.#of, reason })
   }
 }
 
-/** Agent, run and turn that call a model. */
 export interface ModelCaller {
   readonly cell: Cell
   readonly run: RunState
@@ -338,7 +327,6 @@ export interface ModelCaller {
  */
 export type ResolveModel = (wanted: string | undefined, caller: ModelCaller) => ResolvedModel
 
-/** Call that is about to be made. */
 export interface PendingCall extends ResolvedModel {
   readonly caller: ModelCaller
   readonly call: ModelCall
@@ -369,7 +357,6 @@ export interface GatewayOptions {
   readonly layers?: readonly GatewayLayer[]
   /** Resolves when the call stands in the durable log; undefined if there is none. */
   readonly written?: () => Promise<void> | undefined
-  /** Redacts keys in the errors of calls. */
   readonly redactor: Redactor
   /** Called with each warning of a client, once for each model. */
   readonly warn?: (text: string, fields: { model: string; agent: string }) => void
@@ -377,12 +364,10 @@ export interface GatewayOptions {
 
 /** Maximum number of warnings that are remembered, so that each is logged once. */
 const MOST_WARNINGS = 1_000
-/** Maximum number of models that are remembered as thinking. */
 const MOST_THINKING = 1_000
 
 export class ModelGateway {
   readonly #options: GatewayOptions
-  /** Warnings that were logged, by model. */
   readonly #warned = new Set<string>()
   /** Models whose thoughts stood in an answer without a tag before them. */
   readonly #thinking = new Set<string>()
@@ -429,8 +414,7 @@ export class ModelGateway {
     const { messages, tools = [], stream, watched, ...rest } = call
     const collected = nothingYet()
     const pieces = redactor.pieces(onText)
-    const watching =
-      watched && new WatchedPieces({ caller, watched, redactor, record: (piece) => record(caller.run, piece) })
+    const watching = watched && new WatchedPieces(caller, watched, redactor, record)
     let hasBegun = false
     const hear = (heard: Heard) => {
       hasBegun = true
@@ -536,7 +520,6 @@ function keyOf({ cell, run, callId }: ModelCaller): string {
 /** Namespace of the keys. */
 const CALLS = '0f7d3a52-6c1e-5b8d-9a47-c2e4f1b86d35'
 
-/** Makes the error of a call whose time is up. */
 function tooLate({ cell }: ModelCaller, model: string, timeoutMs: number): ModelError {
   const text = `The model "${model}" has no answer for "${cell.name}": it did not answer within ${timeoutMs} ms, retries and waits included (communication.modelTimeoutMs). Raise it, or ask for less at once.`
   return new ModelError(text, { reason: 'timeout', agent: cell.name, model, timeoutMs, retryable: false })
@@ -562,7 +545,6 @@ function assertThere({ messages }: ModelCall, { stored }: RunState): void {
 const LONGEST_SAID = 2_000
 const CHARACTERS_A_TOKEN = 4
 
-/** Guesses the tokens of a call that was cut off before its provider had reported them. */
 function guessOf(messages: readonly ModelMessage[], said: string): TokenUsage {
   const asked = messages.reduce((sum, { content }) => sum + transcriptOf(content).length, 0)
   const inputTokens = Math.ceil(asked / CHARACTERS_A_TOKEN)

@@ -1,18 +1,13 @@
 /** Runs guardrails in the host. Each outcome is an event of the run; the value itself is not in it. */
+
 import { GUARD, type Guardrail, type Verb } from '../../actors/definition/role.ts'
 import { jsonIssue } from '../../mailbox/message.ts'
 import { isObject } from '../../shared/checks.ts'
-import type { Scheduler } from '../../shared/clock.ts'
 import { DramatisError, describe, GuardrailError, MessageRejectedError, shown } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
-import type { Journal } from '../host/journal.ts'
+import type { Core } from '../host/core.ts'
 import type { RunState } from '../host/run.ts'
 import type { HostVerb, VerbWaiter } from './calls.ts'
-
-interface Needs {
-  readonly clock: Scheduler
-  readonly journal: Journal
-}
 
 /** Place of checks. `agent`: null for the query and the answer of the run. */
 export interface GuardedPlace {
@@ -25,10 +20,10 @@ export interface GuardedPlace {
 const USUAL_LIMIT_MS = 120_000
 
 export class Guards {
-  readonly #needs: Needs
+  readonly #core: Core
 
-  constructor(needs: Needs) {
-    this.#needs = needs
+  constructor(core: Core) {
+    this.#core = core
   }
 
   /** Verb by which turns have their agent's checks run. */
@@ -113,17 +108,16 @@ export class Guards {
     signal: AbortSignal,
     mayChange: boolean,
   ): Promise<{ value: Value }> {
-    const { clock, journal } = this.#needs
     const { run, agent, on, tool } = place
-    const began = clock.monotonic()
+    const began = this.#core.clock.monotonic()
     const note = (outcome: 'passed' | 'changed' | 'refused', reason?: string) =>
-      journal.record(run, {
+      this.#core.journal.record(run, {
         kind: 'guardrail',
         agent,
         guardrail: check.name,
         on,
         outcome,
-        durationMs: clock.monotonic() - began,
+        durationMs: this.#core.clock.monotonic() - began,
         ...(tool !== undefined && { tool }),
         ...(reason !== undefined && { reason }),
       })
@@ -185,7 +179,7 @@ export class Guards {
       }
       if (outer.aborted) return end(outer.reason)
       const late = () => end(new GuardrailError(`it did not decide within ${timeoutMs} ms (timeoutMs)`, {}))
-      const timer = this.#needs.clock.timer(timeoutMs, late, true)
+      const timer = this.#core.clock.timer(timeoutMs, late, true)
       const detach = onAbort(outer, () => end(outer.reason))
       const asked = async () => check.check(value, { agent, runId: run.id, signal: ending.signal })
       asked()

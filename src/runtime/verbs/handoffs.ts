@@ -7,12 +7,14 @@
  * to answer waits for the target's message. Deadlines, cancellation and the wait chain then refer to the target, and
  * what the source returns answers nobody.
  */
+
 import { ACKNOWLEDGE, type Verb } from '../../actors/definition/role.ts'
 import { lastSpeakerIn } from '../../actors/model/last-speaker.ts'
 import { userContent } from '../../actors/model/prompt.ts'
 import type { EscalationView, HandoffRequest, ReassignRequest } from '../../actors/turn/delegate.ts'
 import { decodeMessage, errorOf, isFailure, jsonIn, partsOf, subTaskAt } from '../../mailbox/codec.ts'
 import {
+  ASKS,
   correlationOf,
   END,
   idOf,
@@ -23,6 +25,7 @@ import {
   RESPONSE,
   readBody,
   recipientOf,
+  SEND,
   senderOf,
   turnOf,
 } from '../../mailbox/frame.ts'
@@ -37,9 +40,10 @@ import type { HostMessages } from '../host/admission.ts'
 import { type Cell, NO_TURN, type OpenRequest } from '../host/agent.ts'
 import type { Cancellation } from '../host/cancellation.ts'
 import { cutOffAfterHandoff } from '../host/commits.ts'
+import type { Core } from '../host/core.ts'
 import { type Delegations, managersOf } from '../host/delegation.ts'
-import { type AgentDirectory, ORCHESTRATOR_INDEX } from '../host/directory.ts'
-import { type Journal, stepsOf } from '../host/journal.ts'
+import { ORCHESTRATOR_INDEX } from '../host/directory.ts'
+import { stepsOf } from '../host/journal.ts'
 import { offered, type Requests } from '../host/mailboxes.ts'
 import { directoryOf, type RunState } from '../host/run.ts'
 import type { Question } from '../log/host-frames.ts'
@@ -49,40 +53,102 @@ import type { HostCaller, HostVerb } from './calls.ts'
 
 /* Host side of an escalation: the managers that the agent may ask for a decision, and what its turn has done so far. */
 
-interface EscalationNeeds {
-  readonly directory: AgentDirectory
-}
-
-export const escalationVerbs = (needs: EscalationNeeds): [Verb, HostVerb][] => [
+export const escalationVerbs = (core: Core): [Verb, HostVerb][] => [
   [
     'managers',
     (_args, { cell, run, turn }): EscalationView => {
       const own = cell.holderOf(turn)?.mailbox.handed.get(turn)
       return {
-        managers: managersOf(needs.directory, cell, run),
-        done: own ? stepsOf(cell, own, (index) => needs.directory.name(index)) : [],
+        managers: managersOf(core.directory, cell, run),
+        done: own ? stepsOf(cell, own, (index) => core.directory.name(index)) : [],
       }
     },
   ],
 ]
 
-interface HandoffsNeeds {
-  readonly delegations: Delegations
-  readonly cancellation: Cancellation
-  readonly directory: AgentDirectory
-  readonly hostMessages: HostMessages
-  readonly journal: Journal
-  readonly requests: Requests
+/*
+ * Reports failures to managers (`escalateTo` of a role): rule 32. A request without an answer goes to the manager of
+ * who asked, a turn that failed after all of its tries to the manager of its agent. Who asked gets the error anyway.
+ */
+
+/** Failure that is reported. `sender`: the agent in whose name the report is. */
+interface Report {
+  readonly sender: Cell
+  readonly event: 'unanswered' | 'failed'
+  readonly agent: Cell
+  readonly envelope: Envelope<RunState>
+  readonly tried: number
+  readonly error: DramatisError
 }
 
-/** Handoff under way: the turn that gives its duty away, and the target. */
+export class Escalations {
+  readonly #core: Core
+  readonly #hostMessages: HostMessages
+
+  constructor(core: Core, hostMessages: HostMessages) {
+    this.#core = core
+    this.#hostMessages = hostMessages
+  }
+
+  /** Reports a request that had no answer in time, unless the manager is the agent that does not answer. */
+  unanswered({ caller, callee, envelope, tried }: OpenRequest, error: DramatisError): void {
+    const superior = this.#superiorOf(caller, envelope.run)
+    if (superior === callee) return
+    this.#report(superior, { sender: caller, event: 'unanswered', agent: callee, envelope, tried, error })
+  }
+
+  /** Reports a turn that failed after it was tried again, unless the manager is who asked. */
+  failed({ first: agent }: Cell, envelope: Envelope<RunState>, error: DramatisError): void {
+    const { retries, run, memory, at } = envelope
+    if (!retries?.count || run.ending || run.over) return
+    const superior = this.#superiorOf(agent, run)
+    if (superior?.index === senderOf(memory, at)) return
+    this.#report(superior, { sender: agent, event: 'failed', agent, envelope, tried: retries.count + 1, error })
+  }
+
+  #superiorOf(agent: Cell, run: RunState): Cell | undefined {
+    const { escalateTo } = agent.settings.info
+    const superior = escalateTo === undefined ? undefined : this.#core.directory.cell(escalateTo, run)
+    return superior === agent ? undefined : superior
+  }
+
+  #report(superior: Cell | undefined, { sender, event, agent, envelope, tried, error }: Report): void {
+    if (!superior) return
+    const { frames, journal } = this.#core
+    const { run, memory, at } = envelope
+    const messageId = idOf(memory, at)
+    const { code, message } = error
+    journal.record(run, { kind: 'escalated', agent: agent.name, to: superior.name, messageId, tried, error })
+    const frame = frames.make({
+      kind: SEND,
+      type: 'report',
+      flags: ASKS,
+      sender: sender.index,
+      recipient: superior.index,
+      run: run.index,
+      content: message,
+      data: JSON.stringify({ event, agent: agent.name, code, messageId, tried }),
+    })
+    this.#hostMessages.put(sender, run, frame)
+  }
+}
+
 interface Handoff {
   readonly run: RunState
   readonly from: Cell
   readonly own: Envelope<RunState>
   readonly name: string
   readonly to: Cell
-  /** Number of the call of the verb. */
+  readonly call: number
+}
+
+type Step = Extract<HostRecord, { kind: 'reassignment' }>['step']
+
+interface Reassignment {
+  readonly from: Cell
+  readonly own: Envelope<RunState>
+  readonly by: Cell
+  readonly to: Cell
   readonly call: number
 }
 
@@ -91,18 +157,33 @@ type Caller = Pick<HostCaller, 'cell' | 'run' | 'turn' | 'correlation'>
 const BY_TARGET: ReadonlySet<HandoffStep> = new Set(['acknowledged', 'declined', 'proceeding'])
 
 export class Handoffs {
-  readonly #needs: HandoffsNeeds
+  readonly #core: Core
+  readonly #delegations: Delegations
+  readonly #cancellation: Cancellation
+  readonly #hostMessages: HostMessages
+  readonly #requests: Requests
   /** Offers that are not acknowledged yet, by the message to the target. */
   readonly #offers = new Map<Envelope<RunState>, () => void>()
 
-  constructor(needs: HandoffsNeeds) {
-    this.#needs = needs
+  constructor(
+    core: Core,
+    cancellation: Cancellation,
+    delegations: Delegations,
+    hostMessages: HostMessages,
+    requests: Requests,
+  ) {
+    this.#core = core
+    this.#delegations = delegations
+    this.#cancellation = cancellation
+    this.#hostMessages = hostMessages
+    this.#requests = requests
   }
 
   get verbs(): [Verb, HostVerb][] {
     return [
       ['handoff', (args, caller, signal) => this.handOff(caller, args as object, signal)],
       [ACKNOWLEDGE, (_args, { cell, turn }) => this.acknowledged(cell, turn)],
+      ['reassign', (args, caller, signal) => this.reassign(caller, args as object, signal)],
     ]
   }
 
@@ -119,12 +200,12 @@ export class Handoffs {
     const own = from.messageOf(turn)
     if (!own || own.handedOff) throw notItsDuty(from, own !== undefined)
     const name = String(request.to)
-    const made = this.#needs.requests.madeFor(from, call)
+    const made = this.#requests.madeFor(from, call)
     if (made) return this.#ask({ run, from, own, name, to: made.callee, call }, made, signal)
     const summary = String(request.summary ?? this.#summary(from, own, request))
     this.#record('summarized', { run, from, own, name }, { summary })
-    const to = this.#needs.directory.require(name, run)
-    const refusal = this.#needs.delegations.refusalOfHandoff(from, to, turn, offered(request.offer))
+    const to = this.#core.directory.require(name, run)
+    const refusal = this.#delegations.refusalOfHandoff(from, to, turn, offered(request.offer))
     if (refusal) throw refusal
     const handoff: Handoff = { run, from, own, name, to, call }
     this.#record('identified', handoff)
@@ -138,7 +219,7 @@ export class Handoffs {
   ): void {
     const agent = BY_TARGET.has(step) ? name : from.name
     const messageId = idOf(own.memory, own.at)
-    this.#needs.journal.record(run, {
+    this.#core.journal.record(run, {
       kind: 'handoff',
       step,
       agent,
@@ -184,11 +265,11 @@ export class Handoffs {
           return reject(failure)
         }
         accept()
-        const duty = this.#needs.requests.of(offer!.envelope)
-        if (duty) this.#needs.requests.conclude(duty, memory, at)
+        const duty = this.#requests.of(offer!.envelope)
+        if (duty) this.#requests.conclude(duty, memory, at)
       }
       const stop = onAbort(signal, () => {
-        if (offer) this.#needs.cancellation.recall(offer, withdrawn(from, to))
+        if (offer) this.#cancellation.recall(offer, withdrawn(from, to))
         close()
         reject(withdrawn(from, to))
       })
@@ -197,7 +278,7 @@ export class Handoffs {
         offer.settle = settle
       } else {
         this.#record('requested', handoff)
-        offer = this.#needs.hostMessages.ask({ target: to, run, question: asked, settle, sender: from, call })
+        offer = this.#hostMessages.ask({ target: to, run, question: asked, settle, sender: from, call })
       }
       if (!offer || !isOpen) return
       offer.turn = own.turn // until then the source waits
@@ -208,22 +289,21 @@ export class Handoffs {
 
   /** Moves the duty: the caller of the source waits for the target from now on. */
   #move(from: Cell, own: Envelope<RunState>, offer: OpenRequest): void {
-    const { cancellation, requests } = this.#needs
-    const duty = requests.of(own)
+    const duty = this.#requests.of(own)
     own.handedOff = true
     own.run.handoffs += 1
     own.run.successors.set(idOf(own.memory, own.at), idOf(offer.envelope.memory, offer.envelope.at))
-    if (duty) requests.move(duty, offer)
+    if (duty) this.#requests.move(duty, offer)
     else offer.turn = NO_TURN
     // The source's turn was interrupted meanwhile. It cannot be redelivered within its outer turn, which waits for the
     // target now.
     if (own.within && from.holderOf(own.turn)?.life?.begun(own) !== true)
-      cancellation.withdraw(from, own, cutOffAfterHandoff(from.name))
+      this.#cancellation.withdraw(from, own, cutOffAfterHandoff(from.name))
   }
 
   /** Dead-letters the failure of a handed-off turn. Nobody had asked the source, so no caller is notified. */
   #ended({ run }: Handoff, { envelope }: OpenRequest, failure: DramatisError | undefined): void {
-    if (failure) this.#needs.journal.deadLetter(run, envelope.memory, envelope.at, 'failed', [failure])
+    if (failure) this.#core.journal.deadLetter(run, envelope.memory, envelope.at, 'failed', [failure])
   }
 
   #question(handoff: Handoff, request: Partial<HandoffRequest>, summary: string): Question {
@@ -231,7 +311,7 @@ export class Handoffs {
     const { description, priority, offer } = request
     const { parentTask, deadline } = offered(offer)
     const due = [deadline, run.tasks.get(parentTask ?? '')?.deadline].filter((time) => typeof time === 'number')
-    const asked = decodeMessage(own.memory, own.at, directoryOf(run, this.#needs.directory))
+    const asked = decodeMessage(own.memory, own.at, directoryOf(run, this.#core.directory))
     const { threadId } = readBody(own.memory, own.at)
     const subTask = subTaskAt(own.memory, own.at)
     const metadata = {
@@ -244,7 +324,7 @@ export class Handoffs {
       content: String(description),
       data: JSON.stringify({ ...Object(offer), deadline: due.length > 0 ? Math.min(...due) : null }),
       metadata: JSON.stringify(withParts(metadata, partsOf(own.memory, own.at))),
-      streams: to.settings.playedByModel && this.#needs.requests.of(own)?.streams === true,
+      streams: to.settings.playedByModel && this.#requests.of(own)?.streams === true,
       ...(threadId !== undefined && { threadId }),
       ...(Number.isInteger(priority) && { priority: Number(priority) | 0 }),
       ...(kindOf(own.memory, own.at) === REQUEST && { limit: limitOf(own.memory, own.at) }),
@@ -253,8 +333,75 @@ export class Handoffs {
 
   /** Builds a summary if the source gives none: the task, and what its turn has done. */
   #summary(from: Cell, own: Envelope<RunState>, { description }: Partial<HandoffRequest>): string {
-    const done = stepsOf(from, own, (index) => this.#needs.directory.name(index))
+    const done = stepsOf(from, own, (index) => this.#core.directory.name(index))
     return `${description} ${done.length === 0 ? 'Nothing was done yet.' : `Done so far: ${done.join(', ')}.`}`
+  }
+
+  /*
+   * Reassignments: a manager that was asked for a decision gives the task to another agent. This is a delegation on the
+   * manager's behalf: the manager's right to delegate decides, and the new owner has a task on the board. The turn that
+   * had asked waits for it, as for a delegation of its own.
+   */
+
+  /** Reassigns a task. Resolves with the answer of the new owner; rejects with the reason if there is none. */
+  async reassign(
+    { cell: from, run, turn, correlation: call }: HostCaller,
+    given: object,
+    signal: AbortSignal,
+  ): Promise<AgentMessage> {
+    const request = given as Partial<ReassignRequest>
+    const own = from.messageOf(turn)
+    const by = this.#core.directory.require(String(request.by), run)
+    const to = this.#core.directory.require(String(request.to), run)
+    const made = this.#requests.madeFor(from, call)
+    if (own && made) return this.#askNewOwner({ from, own, by, to, call }, made, signal)
+    if (!own || !hasDecided(from, own, by, to)) throw notDecided(from, by, to)
+    const refusal = this.#delegations.refusalOfReassignment(by, from, to, turn)
+    if (refusal) throw refusal
+    return this.#askNewOwner({ from, own, by, to, call }, questionOf(request, own), signal)
+  }
+
+  #recordReassignment(step: Step, { from, own, by, to }: Reassignment): void {
+    const messageId = idOf(own.memory, own.at)
+    const names = { agent: by.name, from: from.name, to: to.name }
+    this.#core.journal.record(own.run, { kind: 'reassignment', step, ...names, turn: own.turn, messageId })
+  }
+
+  /** `asked`: what to ask, or the request that an earlier process has made for it. */
+  #askNewOwner(reassignment: Reassignment, asked: Question | OpenRequest, signal: AbortSignal): Promise<AgentMessage> {
+    const { from, own, by, to, call } = reassignment
+    const { run } = own
+    return new Promise((resolve, reject) => {
+      let offer: OpenRequest | undefined
+      const fail = (error: DramatisError) => {
+        stop()
+        this.#recordReassignment('failed', reassignment)
+        reject(error)
+      }
+      const settle = (memory: Memory, at: number) => {
+        if (isFailure(memory, at)) return fail(errorOf(memory, at))
+        stop()
+        run.successors.set(idOf(own.memory, own.at), idOf(memory, at))
+        this.#recordReassignment('done', reassignment)
+        resolve(decodeMessage(memory, at, directoryOf(run, this.#core.directory)))
+      }
+      const stop = onAbort(signal, () => {
+        const reason = new CancelledError(`The task of "${from.name}" is not wanted of "${to.name}" any more.`, {
+          agent: to.name,
+          from: from.name,
+        })
+        if (offer) this.#cancellation.recall(offer, reason)
+        fail(reason)
+      })
+      if ('caller' in asked) {
+        offer = asked
+        offer.settle = settle
+        return
+      }
+      this.#recordReassignment('requested', reassignment)
+      offer = this.#hostMessages.ask({ target: to, run, question: asked, settle, sender: from, giver: by, call })
+      if (offer) offer.turn = own.turn
+    })
   }
 }
 
@@ -292,106 +439,6 @@ const notItsDuty = ({ name }: Cell, isOver: boolean) =>
       : `Agent "${name}" has no such turn open, so there is no duty to hand off. Await the handoff in the handler.`,
     { from: name },
   )
-
-/*
- * Reassignments: a manager that was asked for a decision gives the task to another agent. This is a delegation on the
- * manager's behalf: the manager's right to delegate decides, and the new owner has a task on the board. The turn that
- * had asked waits for it, as for a delegation of its own.
- */
-
-interface ReassignmentsNeeds {
-  readonly delegations: Delegations
-  readonly cancellation: Cancellation
-  readonly directory: AgentDirectory
-  readonly hostMessages: HostMessages
-  readonly journal: Journal
-  readonly requests: Requests
-}
-
-type Step = Extract<HostRecord, { kind: 'reassignment' }>['step']
-
-/** Reassignment under way: the turn that loses the task, the manager that decided, and the new owner. */
-interface Reassignment {
-  readonly from: Cell
-  readonly own: Envelope<RunState>
-  readonly by: Cell
-  readonly to: Cell
-  /** Number of the call of the verb. */
-  readonly call: number
-}
-
-export class Reassignments {
-  readonly #needs: ReassignmentsNeeds
-
-  constructor(needs: ReassignmentsNeeds) {
-    this.#needs = needs
-  }
-
-  get verbs(): [Verb, HostVerb][] {
-    return [['reassign', (args, caller, signal) => this.reassign(caller, args as object, signal)]]
-  }
-
-  /** Reassigns a task. Resolves with the answer of the new owner; rejects with the reason if there is none. */
-  async reassign(
-    { cell: from, run, turn, correlation: call }: HostCaller,
-    given: object,
-    signal: AbortSignal,
-  ): Promise<AgentMessage> {
-    const request = given as Partial<ReassignRequest>
-    const own = from.messageOf(turn)
-    const by = this.#needs.directory.require(String(request.by), run)
-    const to = this.#needs.directory.require(String(request.to), run)
-    const made = this.#needs.requests.madeFor(from, call)
-    if (own && made) return this.#ask({ from, own, by, to, call }, made, signal)
-    if (!own || !hasDecided(from, own, by, to)) throw notDecided(from, by, to)
-    const refusal = this.#needs.delegations.refusalOfReassignment(by, from, to, turn)
-    if (refusal) throw refusal
-    return this.#ask({ from, own, by, to, call }, questionOf(request, own), signal)
-  }
-
-  #record(step: Step, { from, own, by, to }: Reassignment): void {
-    const messageId = idOf(own.memory, own.at)
-    const names = { agent: by.name, from: from.name, to: to.name }
-    this.#needs.journal.record(own.run, { kind: 'reassignment', step, ...names, turn: own.turn, messageId })
-  }
-
-  /** `asked`: what to ask, or the request that an earlier process has made for it. */
-  #ask(reassignment: Reassignment, asked: Question | OpenRequest, signal: AbortSignal): Promise<AgentMessage> {
-    const { from, own, by, to, call } = reassignment
-    const { run } = own
-    return new Promise((resolve, reject) => {
-      let offer: OpenRequest | undefined
-      const fail = (error: DramatisError) => {
-        stop()
-        this.#record('failed', reassignment)
-        reject(error)
-      }
-      const settle = (memory: Memory, at: number) => {
-        if (isFailure(memory, at)) return fail(errorOf(memory, at))
-        stop()
-        run.successors.set(idOf(own.memory, own.at), idOf(memory, at))
-        this.#record('done', reassignment)
-        resolve(decodeMessage(memory, at, directoryOf(run, this.#needs.directory)))
-      }
-      const stop = onAbort(signal, () => {
-        const reason = new CancelledError(`The task of "${from.name}" is not wanted of "${to.name}" any more.`, {
-          agent: to.name,
-          from: from.name,
-        })
-        if (offer) this.#needs.cancellation.recall(offer, reason)
-        fail(reason)
-      })
-      if ('caller' in asked) {
-        offer = asked
-        offer.settle = settle
-        return
-      }
-      this.#record('requested', reassignment)
-      offer = this.#needs.hostMessages.ask({ target: to, run, question: asked, settle, sender: from, giver: by, call })
-      if (offer) offer.turn = own.turn
-    })
-  }
-}
 
 /**
  * Checks in the log whether that manager has answered the turn that its task goes to that agent. The word of the thread

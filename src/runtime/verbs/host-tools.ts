@@ -23,14 +23,14 @@ import {
 import { Dice } from '../../shared/random.ts'
 import { picked } from '../../shared/values.ts'
 import type { Cell } from '../host/agent.ts'
-import type { Journal } from '../host/journal.ts'
-import type { PartStore } from '../host/parts.ts'
+import type { Core } from '../host/core.ts'
 import type { RunState } from '../host/run.ts'
 import type { ToolSettings } from '../settings/tools.ts'
 import type { HostVerb, VerbWaiter } from './calls.ts'
 import type { Guards } from './guards.ts'
-import { CHECKED_THERE, type IsolatedNeeds, IsolatedTools } from './isolated-tools.ts'
+import { CHECKED_THERE, IsolatedTools } from './isolated-tools.ts'
 import { type AskPerson, invalidInput, isApprovedIn, noteApproval } from './questions.ts'
+import type { PoolSize } from './tool-pool.ts'
 
 /*
  * Which tools run where the rehearsal model answers. Its arguments are invented, and so is all that follows from them:
@@ -56,7 +56,6 @@ export interface ToolRehearsal {
   perform<T>(tool: ToolDefinition, work: () => Promise<T>): Promise<T>
 }
 
-/** Every tool runs. */
 export const NO_REHEARSAL: ToolRehearsal = {
   isPossible: false,
   simulates: () => false,
@@ -122,12 +121,6 @@ function threadTool(name: string, told: Partial<ThreadTool>): ToolDefinition {
 
 const TIMEOUT_MS = 30_000
 
-interface Needs extends IsolatedNeeds {
-  readonly guards: Pick<Guards, 'inputOf'>
-  readonly journal: Journal
-  readonly parts: PartStore
-}
-
 /** Call of a tool, as a thread asks for it. The host must check every field. */
 export interface ToolCall {
   name: unknown
@@ -142,7 +135,6 @@ export interface ToolCall {
 /** Does the work of a call where it is to be done: below its span. */
 export type AroundTool = <T>(waiter: VerbWaiter, work: () => Promise<T>) => Promise<T>
 
-/** A call that has begun. */
 interface Begun {
   agent: string
   messageId: string
@@ -158,16 +150,19 @@ export class HostTools {
   readonly interrupted = new Set<string>()
   /** Calls under way that may not run twice. */
   readonly #unrepeatable = new Set<VerbWaiter & Pick<Begun, 'tool'>>()
-  readonly #needs: Needs
+  readonly #core: Core
+  readonly #guards: Guards
   readonly #ask: AskPerson
   readonly #isolated: IsolatedTools
   /** Those of an agent that have a thread of their own, once they are loaded. */
   readonly #loaded = new WeakMap<ToolSettings, ToolDefinition[]>()
 
-  constructor(needs: Needs, ask: AskPerson) {
-    this.#needs = needs
+  /** `threads`: size of the pool of each limit class. */
+  constructor(core: Core, guards: Guards, threads: PoolSize, ask: AskPerson) {
+    this.#core = core
+    this.#guards = guards
     this.#ask = ask
-    this.#isolated = new IsolatedTools(needs)
+    this.#isolated = new IsolatedTools(core, threads)
   }
 
   get verbs(): [Verb, HostVerb][] {
@@ -201,13 +196,11 @@ export class HostTools {
     return [...own.filter(({ readOnly }) => !readOnly).map(({ name }) => name), ...harmful]
   }
 
-  /** Returns the name of a tool that is under way for that turn, and may not run twice. */
   unrepeatableIn({ index }: Cell, turn: number): string | undefined {
     for (const { cell, turn: of, tool } of this.#unrepeatable) if (cell.index === index && of === turn) return tool
     return undefined
   }
 
-  /** Ends the threads of tools. */
   close(): Promise<void> {
     return this.#isolated.close()
   }
@@ -224,13 +217,13 @@ export class HostTools {
     if (this.interrupted.has(call.callId) && !tool.idempotent) throw unknownOutcome(call)
     const isApproved = tool.approval && isApprovedIn(run, callId, given.input)
     const input = isApproved ? given.input : await this.#approvedInput(waiter, tool, given.input, callId, signal)
-    const { clock } = this.#needs
+    const { clock } = this.#core
     const began = clock.monotonic()
     const isSimulated = this.rehearsal.simulates(run, tool)
     const performed = isSimulated ? this.rehearsal.inPlaceOf(tool, input) : tool
-    this.#needs.journal.record(run, { kind: 'tool.started', ...call, input, ...(isSimulated && { simulated: true }) })
+    this.#core.journal.record(run, { kind: 'tool.started', ...call, input, ...(isSimulated && { simulated: true }) })
     const keys = isSimulated ? undefined : keysIn(cell, given)
-    const writing = isSimulated ? undefined : this.#needs.journal.written()
+    const writing = isSimulated ? undefined : this.#core.journal.written()
     const underWay = { ...waiter, tool: tool.name }
     if (!tool.idempotent && !isSimulated) this.#unrepeatable.add(underWay)
     let error: DramatisError | null = null
@@ -249,7 +242,7 @@ export class HostTools {
       throw keys ? error : failed
     } finally {
       this.#unrepeatable.delete(underWay)
-      this.#needs.journal.record(run, { kind: 'tool.finished', ...call, durationMs: clock.monotonic() - began, error })
+      this.#core.journal.record(run, { kind: 'tool.finished', ...call, durationMs: clock.monotonic() - began, error })
     }
   }
 
@@ -286,7 +279,7 @@ export class HostTools {
     const answer = await this.#ask(waiter, approval, signal, (edited) => takes(tool, edited))
     const approved = approvedInput(answer, tool.name, { agent, input })
     if (!approved.isEdited) return approved.input
-    const checked = await this.#needs.guards.inputOf(waiter, tool.name, approved.input, signal)
+    const checked = await this.#guards.inputOf(waiter, tool.name, approved.input, signal)
     if (isDeepStrictEqual(checked, approved.input)) return checked
     return this.#approvedInput(waiter, tool, checked, callId, signal)
   }
@@ -307,7 +300,7 @@ export class HostTools {
   }
 
   #caller(cell: Cell, run: RunState, call: Begun, signal: AbortSignal, keys: GrantedKeys | undefined): ToolCaller {
-    const { clock, logger } = this.#needs
+    const { clock, logger } = this.#core
     return {
       agent: cell.name,
       runId: run.id,
@@ -316,10 +309,10 @@ export class HostTools {
       signal,
       timer: (ms, task, limit) => clock.timer(ms, task, limit),
       maxBytes: cell.settings.mailbox.maxMessageBytes,
-      partKeeper: this.#needs.parts.keeperFor(run),
+      partKeeper: this.#core.parts.keeperFor(run),
       progress: (said) => {
         const note = keys ? keys.text(said) : said
-        this.#needs.journal.record(run, { kind: 'tool.progress', ...call, note })
+        this.#core.journal.record(run, { kind: 'tool.progress', ...call, note })
       },
     }
   }

@@ -2,15 +2,16 @@
  * Tools with a thread of their own: a pool for each limit class, and what is known of each tool once a thread has
  * loaded it.
  */
+
 import type { ToolCode } from '../../actors/definition/assignment.ts'
-import type { Logger, ModelSchema, ToolContext, ToolDefinition } from '../../actors/definition/tool.ts'
+import type { ModelSchema, ToolContext, ToolDefinition } from '../../actors/definition/tool.ts'
 import type { ToolTaskResult } from '../../actors/turn/run-tool.ts'
 import { plainFrameBytes } from '../../mailbox/frame.ts'
 import { nestsTooDeep } from '../../mailbox/json.ts'
-import type { Scheduler } from '../../shared/clock.ts'
 import { describe, errorFrom, StartFailedError, TeamClosedError, ToolFailedError } from '../../shared/errors.ts'
 import type { CellSettings } from '../host/agent.ts'
-import type { LimitNotices, LimitWait } from '../logging/limit-notices.ts'
+import type { Core } from '../host/core.ts'
+import type { LimitWait } from '../logging/limit-notices.ts'
 import { fieldsIn, type PrintListener, wordsIn } from '../logging/printed-lines.ts'
 import type { IsolatedTool } from '../settings/tools.ts'
 import { importFailure, loadable } from '../threads/bundle.ts'
@@ -29,35 +30,22 @@ export const CHECKED_THERE: ModelSchema = {
 /** Number of attempts for an idempotent tool whose threads die: as many as a message has before it counts as poison. */
 const MOST_ATTEMPTS = 3
 
-export interface IsolatedNeeds {
-  readonly clock: Scheduler
-  readonly limits: LimitNotices
-  readonly logger: Logger
-  /** Size of the pool of each limit class. */
-  readonly toolThreads: PoolSize
-}
-
-/** Owner of a tool, for errors. */
 type Owner = Pick<CellSettings, 'info' | 'option' | 'turnTimeoutMs'>
 
 export class IsolatedTools {
   readonly #pools = new Map<string, Promise<ToolPool>>()
   /** Descriptions of tools, by their module as it is bundled now, and by their export. */
   readonly #known = new Map<string, Promise<ToolTaskResult>>()
-  readonly #clock: Scheduler
-  readonly #logger: Logger
-  readonly #limits: LimitNotices
+  readonly #core: Core
   readonly #size: PoolSize
-  /** Calls that wait for a thread. */
   readonly #waiting = new Set<LimitWait>()
   #closed = false
 
-  constructor({ clock, limits, logger, toolThreads }: IsolatedNeeds) {
-    this.#clock = clock
-    this.#logger = logger
-    this.#limits = limits
-    this.#size = toolThreads
-    limits.watch(() => this.#waiting)
+  /** `size`: of the pool of each limit class. */
+  constructor(core: Core, size: PoolSize) {
+    this.#core = core
+    this.#size = size
+    core.limits.watch(() => this.#waiting)
   }
 
   /**
@@ -103,7 +91,7 @@ export class IsolatedTools {
       const text = `The module of an isolated tool of agent "${info.name}" did not load within ${turnTimeoutMs} ms: ${code.shown}. Raise limits.turnTimeoutMs, or look at what it waits for.`
       end.abort(new StartFailedError(text, { agent: info.name, path: `${code.option}.module` }))
     }
-    const timer = turnTimeoutMs === false ? undefined : this.#clock.timer(turnTimeoutMs, late, true)
+    const timer = turnTimeoutMs === false ? undefined : this.#core.clock.timer(turnTimeoutMs, late, true)
     const printed = this.#printsOf({ agent: info.name, module: code.shown })
     try {
       return await pool.perform(code, undefined, { signal: end.signal, heard: () => {}, printed })
@@ -129,9 +117,9 @@ export class IsolatedTools {
     const caller: PoolCaller = {
       signal,
       waits: () => {
-        wait = { option: 'threads.tools', limit: this.#size.threads, runId, agent, since: this.#clock.now() }
+        wait = { option: 'threads.tools', limit: this.#size.threads, runId, agent, since: this.#core.clock.now() }
         this.#waiting.add(wait)
-        this.#limits.reached(wait, 'calls of isolated tools wait for a thread')
+        this.#core.limits.reached(wait, 'calls of isolated tools wait for a thread')
       },
       begins: () => wait && this.#waiting.delete(wait),
       heard: (notice) => {
@@ -178,13 +166,14 @@ export class IsolatedTools {
 
   #printsOf(fields: object): PrintListener {
     return {
-      line: (text) => this.#logger.info(fields, text),
+      line: (text) => this.#core.logger.info(fields, text),
       flooded: () =>
-        this.#logger.warn(
+        this.#core.logger.warn(
           fields,
           'the tool prints more than 10,000 lines or 1 MiB in a second; the rest of that is left out',
         ),
-      leftOut: (lines) => this.#logger.warn({ ...fields, lines }, `${lines} lines that the tool printed were left out`),
+      leftOut: (lines) =>
+        this.#core.logger.warn({ ...fields, lines }, `${lines} lines that the tool printed were left out`),
     }
   }
 
@@ -195,7 +184,6 @@ export class IsolatedTools {
     return pool
   }
 
-  /** Ends all threads; resolves when they are gone. */
   async close(): Promise<void> {
     this.#closed = true
     await Promise.all(Array.from(this.#pools.values(), async (pool) => (await pool).close()))

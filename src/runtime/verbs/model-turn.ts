@@ -12,21 +12,16 @@ import { AGENT_STATUS } from '../../actors/model/verb-tools.ts'
 import type { ModelTurnView } from '../../actors/turn/model-agent.ts'
 import { MessageRejectedError, shown } from '../../shared/errors.ts'
 import type { Cell } from '../host/agent.ts'
+import type { Core } from '../host/core.ts'
 import { mayDelegate } from '../host/delegation.ts'
-import { type AgentDirectory, statusOf } from '../host/directory.ts'
-import type { Journal } from '../host/journal.ts'
+import { statusOf } from '../host/directory.ts'
 import { RunOutput, type RunState } from '../host/run.ts'
 import { LADDER, livelockAlarm } from '../log/records.ts'
 import type { HostVerb } from './calls.ts'
 import { progressOf, shortened } from './progress.ts'
 import { isDone } from './task-board.ts'
 
-interface Needs {
-  readonly directory: AgentDirectory
-  readonly journal: Journal
-}
-
-export function modelTurnVerbs(needs: Needs): [operation: Verb, verb: HostVerb][] {
+export function modelTurnVerbs(core: Core): [operation: Verb, verb: HostVerb][] {
   return [
     [
       CHECK_OUTPUT,
@@ -40,7 +35,7 @@ export function modelTurnVerbs(needs: Needs): [operation: Verb, verb: HostVerb][
     [
       MODEL_TURN,
       async (_args, { cell, run, turn }): Promise<ModelTurnView> => ({
-        colleagues: needs.directory
+        colleagues: core.directory
           .agents(run)
           .filter((other) => mayDelegate(cell, other))
           .map(({ settings: { info, playedByModel } }) => ({
@@ -49,7 +44,7 @@ export function modelTurnVerbs(needs: Needs): [operation: Verb, verb: HostVerb][
             capabilities: info.capabilities,
             isModel: playedByModel,
           })),
-        heirs: heirsOf(needs.directory.agents(run).filter((other) => other !== cell)),
+        heirs: heirsOf(core.directory.agents(run).filter((other) => other !== cell)),
         known: (run.states.get(cell.index) as Conversation | undefined)?.turns.length ?? 0,
         nested: cell.holderOf(turn)?.mailbox.handed.get(turn)?.within !== undefined,
       }),
@@ -58,13 +53,13 @@ export function modelTurnVerbs(needs: Needs): [operation: Verb, verb: HostVerb][
       LOOP_FOUND,
       async (args, { cell, run }) => {
         const { step, evidence } = loopFrom(Object(args))
-        needs.journal.record(run, { kind: 'alarm', ...livelockAlarm(step, [cell.name], evidence) })
+        core.journal.record(run, { kind: 'alarm', ...livelockAlarm(step, [cell.name], evidence) })
       },
     ],
     [
       AGENT_STATUS,
       async (args, { cell, run }) => {
-        const others = needs.directory.agents(run).filter((other) => other !== cell)
+        const others = core.directory.agents(run).filter((other) => other !== cell)
         if ((Object(args) as { executors?: unknown }).executors === true)
           return others.filter((other) => mayDelegate(cell, other)).map((other) => executor(run, other))
         return others.map((other) => ({ name: other.name, status: statusOf(other), ...tasksOf(run, other.name) }))
@@ -104,7 +99,6 @@ function loopFrom({ step, signs }: { step?: unknown; signs?: unknown }) {
 
 const LONGEST_SIGN = 1_000
 
-/** Returns the agents that inherit a part of a conversation, with that part. */
 function heirsOf(agents: readonly Cell[]): Heirs {
   const inherits = agents.map(({ name, settings }) => [name, settings.contextStrategy?.inherit ?? 'none'] as const)
   return Object.fromEntries(inherits.filter(([, inherit]) => inherit !== 'none'))

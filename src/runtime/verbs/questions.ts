@@ -10,7 +10,6 @@ import { checkBySchema } from '../../actors/definition/schema.ts'
 import { laterSchema } from '../../json-schema/later-schema.ts'
 import { jsonFormOf } from '../../mailbox/json.ts'
 import { isObject, refused, refusedAs } from '../../shared/checks.ts'
-import type { Scheduler } from '../../shared/clock.ts'
 import {
   AnswerRefusedError,
   ConfigurationError,
@@ -21,11 +20,9 @@ import {
 import { onAbort } from '../../shared/on-abort.ts'
 import { own } from '../../shared/values.ts'
 import type { Cell } from '../host/agent.ts'
-import type { HostLoop } from '../host/core.ts'
-import type { Journal } from '../host/journal.ts'
+import type { Core } from '../host/core.ts'
 import type { Shelf } from '../host/permits.ts'
 import { callerIn, type OpenQuestion, type QuestionEnd, type RunState } from '../host/run.ts'
-import type { HostFrames } from '../log/host-frames.ts'
 import type { LogEntry } from '../log/records.ts'
 import type { HostVerb, VerbWaiter } from './calls.ts'
 import type { DeadlinePauses } from './deadline-pauses.ts'
@@ -80,7 +77,6 @@ export interface OpenQuestionInfo extends Partial<ApprovedCall> {
   answerBy: number | null
 }
 
-/** Returns the open questions of a run, in the order in which they were asked. */
 export function openQuestionsOf({ id, questions }: RunState): OpenQuestionInfo[] {
   return Array.from(questions, ([questionId, { agent, kind, text, choices, call, askedAt, answerBy }]) => ({
     runId: id,
@@ -290,15 +286,6 @@ export function callIn({
   return { tool, callId, input, inputSchema: Object(inputSchema), by }
 }
 
-interface Needs {
-  readonly clock: Scheduler
-  readonly frames: HostFrames
-  readonly journal: Journal
-  readonly loop: HostLoop
-  readonly pauses: DeadlinePauses
-  readonly shelf: Shelf
-}
-
 /** Arguments of `ask`. `answerWithinMs`: time limit for the answer. */
 export interface AskRequest extends Partial<ApprovedCall> {
   question: string
@@ -329,15 +316,15 @@ export const personVerbs = (ask: AskPerson): [Verb, HostVerb][] => [
 
 /** Makes the function that asks. `hasHandle` checks whether a caller can have a handle of that run, and so answer. */
 export const asksPerson =
-  (needs: Needs, hasHandle: (run: RunState) => boolean): AskPerson =>
+  (core: Core, pauses: DeadlinePauses, shelf: Shelf, hasHandle: (run: RunState) => boolean): AskPerson =>
   (waiter, question, signal, checkInput) => {
     const { cell, run } = waiter
     const { callId } = waiter // the same in a later process, so that the answer finds it
-    const questionId = callId === undefined || run.questions.has(callId) ? needs.frames.id() : callId
+    const questionId = callId === undefined || run.questions.has(callId) ? core.frames.id() : callId
     if (hasHandle(run))
-      return needs.pauses.during(waiter, () => {
-        const answer = askPerson(needs, cell, run, { questionId, question, signal, checkInput })
-        if (run.questions.has(questionId)) waitsForPerson(needs, waiter)
+      return pauses.during(waiter, () => {
+        const answer = askPerson(core, cell, run, { questionId, question, signal, checkInput })
+        if (run.questions.has(questionId)) waitsForPerson(shelf, waiter)
         return answer
       })
     const text = `ask: nobody can answer agent "${cell.name}" here: a message from outside of any run began this turn. Ask in a run, which has a handle with answer().`
@@ -345,7 +332,7 @@ export const asksPerson =
   }
 
 /** Notes that the call of a turn waits for a person: then the turn may be shelved. */
-function waitsForPerson({ shelf }: Needs, { cell, turn, correlation }: VerbWaiter): void {
+function waitsForPerson(shelf: Shelf, { cell, turn, correlation }: VerbWaiter): void {
   const call = cell.first.calls.get(correlation)
   if (!call) return
   call.ofPerson = true
@@ -359,9 +346,8 @@ interface Asking {
   readonly checkInput: OpenQuestion['checkInput'] | undefined
 }
 
-/** Adds the question to the run's events, and waits for the answer. */
 function askPerson(
-  needs: Needs,
+  core: Core,
   { name, settings }: Cell,
   run: RunState,
   { questionId, question, signal, checkInput }: Asking,
@@ -373,26 +359,26 @@ function askPerson(
   const { asked, given, late } = before(run, questionId)
   if (given !== undefined) return Promise.resolve(given)
   if (late) return Promise.reject(unanswered(name, text, Number(limitMs)))
-  const askedAt = asked ?? needs.clock.now()
+  const askedAt = asked ?? core.clock.now()
   return new Promise((resolve, reject) => {
     const close = (how: QuestionEnd) => {
       run.closes(questionId)
       timer?.cancel()
       stop()
-      if (how !== 'answered') needs.journal.record(run, { kind: 'question.closed', agent: name, questionId, how })
+      if (how !== 'answered') core.journal.record(run, { kind: 'question.closed', agent: name, questionId, how })
     }
     const stop = onAbort(signal, () => {
       close('withdrawn')
       reject(signal.reason)
     })
-    const passedMs = Math.max(0, needs.clock.now() - askedAt) // by wall clock
+    const passedMs = Math.max(0, core.clock.now() - askedAt) // by wall clock
     const timer =
       limitMs === false
         ? undefined
-        : needs.clock.timer(Math.max(0, limitMs - passedMs), () => {
+        : core.clock.timer(Math.max(0, limitMs - passedMs), () => {
             close('late')
             reject(unanswered(name, text, limitMs))
-            needs.loop.wake()
+            core.loop.wake()
           })
     run.asks(questionId, {
       agent: name,
@@ -405,14 +391,14 @@ function askPerson(
       checkInput: checkInput ?? ((input) => checkBySchemaOf(call, input)),
       settle(answer, by) {
         close('answered')
-        needs.journal.record(run, { kind: 'answer', agent: name, questionId, ...answerFields(answer, by) })
+        core.journal.record(run, { kind: 'answer', agent: name, questionId, ...answerFields(answer, by) })
         resolve(answer)
-        needs.loop.wake()
+        core.loop.wake()
       },
     })
     if (asked !== undefined) return // its event is in the log already
     const more = { ...(choices && { choices }), ...call }
-    needs.journal.record(run, { kind: 'question', agent: name, questionId, ask, text, ...more })
+    core.journal.record(run, { kind: 'question', agent: name, questionId, ask, text, ...more })
   })
 }
 

@@ -1,4 +1,5 @@
 /** Host side of `context.shared`: the access rules of each state, and how long each lasts. */
+
 import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { SharedScope } from '../../actors/definition/context.ts'
@@ -8,15 +9,14 @@ import { LONGEST_KEY } from '../../blackboard/entry.ts'
 import { isObject } from '../../shared/checks.ts'
 import { ConfigurationError, DramatisError, describe, MessageRejectedError, shown } from '../../shared/errors.ts'
 import type { Cell } from '../host/agent.ts'
-import type { AgentDirectory } from '../host/directory.ts'
-import type { Journal } from '../host/journal.ts'
+import type { Core } from '../host/core.ts'
 import type { Unrecorded } from '../log/records.ts'
 import { whileLocked } from '../store/log-lock.ts'
 import type { HostCaller, HostVerb } from './calls.ts'
 
 const VERSION = 1
 
-export class PersistentFile {
+class PersistentFile {
   readonly #path: string
   /** Describes the file as it was when this last read or wrote it. */
   #seen = ''
@@ -156,13 +156,6 @@ export class StateStore {
   }
 }
 
-interface Needs {
-  readonly directory: AgentDirectory
-  readonly journal: Pick<Journal, 'keep'>
-  /** File of the state 'persistent'; undefined: it is in the log, if the team has one. */
-  readonly file: PersistentFile | undefined
-}
-
 /** Arguments from a thread: they can be anything. */
 interface Arguments {
   scope?: unknown
@@ -173,14 +166,17 @@ interface Arguments {
 }
 
 export class SharedStates {
-  readonly #needs: Needs
+  readonly #core: Core
+  /** File of the state 'persistent'; undefined: it is in the log, if the team has one. */
+  readonly #file: PersistentFile | undefined
   readonly #ofTeam = new StateStore()
   readonly #persistent = new StateStore()
   /** Stores by the index of the agent. An agent of the log that is not there yet has its own, too. */
   readonly #ofAgents = new Map<number, StateStore>()
 
-  constructor(needs: Needs) {
-    this.#needs = needs
+  constructor(core: Core, file: string | undefined) {
+    this.#core = core
+    this.#file = file === undefined ? undefined : new PersistentFile(file)
   }
 
   get verbs(): [operation: Verb, verb: HostVerb][] {
@@ -194,8 +190,7 @@ export class SharedStates {
     const { scope, store } = this.#storeFor(given, caller, false)
     const key = keyIn(given)
     const read = () => store.read(key)
-    const { file } = this.#needs
-    return file && scope === 'persistent' ? file.use(store, read) : read()
+    return this.#file && scope === 'persistent' ? this.#file.use(store, read) : read()
   }
 
   #update(given: Arguments, caller: HostCaller): Written | Promise<Written> {
@@ -204,15 +199,14 @@ export class SharedStates {
     if (!isVersion(ifVersion)) throw wrong('ifVersion', ifVersion, 'a whole number from 0 on')
     if (value === undefined) throw wrong('value', value, 'a JSON value')
     const key = keyIn(given)
-    const { file } = this.#needs
-    if (file && place.scope === 'persistent')
-      return file.use(
+    if (this.#file && place.scope === 'persistent')
+      return this.#file.use(
         store,
         () => store.write(key, ifVersion, value),
         ({ done }) => done,
       )
     const written = store.write(key, ifVersion, value)
-    if (written.done) this.#needs.journal.keep(undefined, factOf(place, key, written))
+    if (written.done) this.#core.journal.keep(undefined, factOf(place, key, written))
     return written
   }
 
@@ -220,7 +214,7 @@ export class SharedStates {
     if (scope === 'team_shared') return { scope, store: this.#ofTeam }
     if (scope === 'persistent') return { scope, store: this.#persistent }
     if (scope !== 'agent_shared') throw wrong('scope', scope, `one of ${SHARED_SCOPES.join(', ')}`)
-    const cell = ownerOf(this.#needs, owner, caller, writes)
+    const cell = ownerOf(this.#core, owner, caller, writes)
     return { scope, owner: cell.index, store: this.#ofAgent(cell.index) }
   }
 
@@ -253,7 +247,6 @@ export class SharedStates {
 
 interface Place {
   readonly scope: SharedScope
-  /** Index of the agent whose own it is. */
   readonly owner?: number
 }
 
@@ -268,7 +261,7 @@ const factOf = (place: Place, key: string, { version, value }: Kept): SharedFact
 })
 
 /** Returns the agent that owns the state. Throws if this caller may not use it. */
-function ownerOf(needs: Needs, owner: unknown, { cell, run }: HostCaller, writes: boolean): Cell {
+function ownerOf({ directory }: Core, owner: unknown, { cell, run }: HostCaller, writes: boolean): Cell {
   const { isAgent } = cell.settings
   if (owner === undefined && !isAgent) {
     const text = `context.shared: a protocol script has no agent_shared state. Name an agent to read that one's, or use 'team_shared'.`
@@ -276,8 +269,8 @@ function ownerOf(needs: Needs, owner: unknown, { cell, run }: HostCaller, writes
   }
   const name = owner ?? cell.name
   if (typeof name !== 'string') throw wrong('owner', name, 'the name of an agent')
-  const found = needs.directory.cell(name, run)
-  if (!found?.settings.isAgent || found.removed) throw needs.directory.unknown(name, run)
+  const found = directory.cell(name, run)
+  if (!found?.settings.isAgent || found.removed) throw directory.unknown(name, run)
   if (found.index === cell.index) return found
   if (writes) throw notTheOwner(cell.name, name)
   if (!isAgent || found.settings.info.sharedWith?.includes(cell.name)) return found

@@ -3,10 +3,11 @@
  * arrival is a call to the host, and so a logged step: it survives the exit of its agent's thread, and ends with its
  * turn. Rule 31.
  */
+
 import type { SyncResult } from '../../actors/definition/context.ts'
 import type { Verb } from '../../actors/definition/role.ts'
 import { LOG_ONLY, SEND } from '../../mailbox/frame.ts'
-import type { Scheduler, Timer } from '../../shared/clock.ts'
+import type { Timer } from '../../shared/clock.ts'
 import {
   ConfigurationError,
   type DramatisError,
@@ -18,32 +19,14 @@ import {
 import { onAbort } from '../../shared/on-abort.ts'
 import { nearest } from '../../shared/text.ts'
 import type { Cell, Waiter } from '../host/agent.ts'
-import { type AgentDirectory, ORCHESTRATOR_INDEX } from '../host/directory.ts'
-import type { Journal, Reader } from '../host/journal.ts'
+import type { Core } from '../host/core.ts'
+import { ORCHESTRATOR_INDEX } from '../host/directory.ts'
+import type { Reader } from '../host/journal.ts'
 import type { RunState } from '../host/run.ts'
-import type { HostFrames } from '../log/host-frames.ts'
 import type { SyncPointSettings } from '../settings/team-shape.ts'
 import type { HostVerb } from './calls.ts'
 
 /* Rules of a sync point as pure functions: when a generation ends, and with what result. */
-
-/** Generation that a turn waits for, as detectors see it. */
-export interface OpenGeneration {
-  readonly run: RunState
-  readonly point: SyncPointSettings
-  readonly generation: number
-  /** Turns that have arrived. Such a turn may be between two attempts. */
-  readonly arrived: Iterable<Waiter>
-  /** Turns of the protocol script that wait only for the result. */
-  readonly watchers: Iterable<Waiter>
-  /** Names of the required agents that have not arrived. */
-  readonly missing: readonly string[]
-  /**
-   * Ends the generation now, as the point's `onTimeout` says. `reason` is the cause of the error that an 'abort'
-   * rejects with.
-   */
-  giveUp(reason: DramatisError): void
-}
 
 /** Agents that have arrived, by name, with the data of each; undefined: none. */
 export type Arrived = ReadonlyMap<string, { readonly data: unknown }>
@@ -87,7 +70,7 @@ export function resultOf(point: SyncPointSettings, generation: number, arrived: 
 }
 
 /** Checks whether a generation's time limit runs: it starts with the first arrival. */
-export const isTimed = (generation: OpenGeneration | undefined): boolean =>
+export const isTimed = (generation: SyncGenerations | undefined): boolean =>
   generation !== undefined && [...generation.arrived].length > 0
 
 /*
@@ -99,13 +82,6 @@ export const isTimed = (generation: OpenGeneration | undefined): boolean =>
  *                the result or an error, as `onTimeout` says -----------/   bob's next is late: an error, once
  */
 
-interface SyncGenerationNeeds {
-  readonly clock: Scheduler
-  readonly directory: AgentDirectory
-  readonly frames: HostFrames
-  readonly journal: Journal
-}
-
 interface Settling {
   resolve(result: SyncResult): void
   reject(error: DramatisError): void
@@ -116,7 +92,6 @@ interface Arrival extends Waiter, Settling {
   readonly data: unknown
 }
 
-/** Generation that has ended. */
 export interface Closed {
   readonly result: SyncResult
   /** Epoch ms. */
@@ -125,19 +100,18 @@ export interface Closed {
   readonly error: DramatisError | undefined
 }
 
-/** Reason why a generation ends without some agents. */
 interface Why {
   readonly text: string
   readonly advice: string
   readonly cause?: DramatisError
 }
 
-export class SyncGenerations implements OpenGeneration {
+export class SyncGenerations {
   readonly run: RunState
   readonly point: SyncPointSettings
   /** Number of the generation that is open, or that the next arrival opens. */
   generation = 1
-  readonly #needs: SyncGenerationNeeds
+  readonly #core: Core
   readonly #arrivals = new Map<string, Arrival>()
   readonly #watchers = new Set<Waiter & Settling>()
   /**
@@ -151,16 +125,18 @@ export class SyncGenerations implements OpenGeneration {
   /** Sync points with a turn that waits. */
   readonly #open: Set<SyncGenerations>
 
-  constructor(needs: SyncGenerationNeeds, run: RunState, point: SyncPointSettings, open: Set<SyncGenerations>) {
-    this.#needs = needs
+  constructor(core: Core, run: RunState, point: SyncPointSettings, open: Set<SyncGenerations>) {
+    this.#core = core
     this.run = run
     this.point = point
     this.#open = open
   }
 
+  /** Turns that have arrived. Such a turn may be between two attempts. */
   get arrived(): Iterable<Waiter> {
     return this.#arrivals.values()
   }
+  /** Turns of the protocol script that wait only for the result. */
   get watchers(): Iterable<Waiter> {
     return this.#watchers
   }
@@ -195,7 +171,7 @@ export class SyncGenerations implements OpenGeneration {
         this.judge()
       })
       const leftMs = Math.max(0, this.point.timeoutMs - passedMs)
-      this.#timer ??= this.#needs.clock.timer(leftMs, () => this.#timeIsUp())
+      this.#timer ??= this.#core.clock.timer(leftMs, () => this.#timeIsUp())
       this.judge()
     })
   }
@@ -219,6 +195,7 @@ export class SyncGenerations implements OpenGeneration {
     })
   }
 
+  /** Ends the generation now, as `onTimeout` says. `reason`: cause of the error that an 'abort' rejects with. */
   giveUp(reason: DramatisError): void {
     if (this.#open.has(this)) this.#end({ text: reason.message, advice: '', cause: reason })
   }
@@ -240,7 +217,7 @@ export class SyncGenerations implements OpenGeneration {
   }
 
   #isGone(name: string): boolean {
-    const cell = this.#needs.directory.cell(name, this.run)
+    const cell = this.#core.directory.cell(name, this.run)
     return !cell || cell.removed || cell.gone !== undefined
   }
 
@@ -261,7 +238,7 @@ export class SyncGenerations implements OpenGeneration {
     const { point, run } = this
     const result = resultOf(point, this.generation, this.#arrivals)
     const error = why && point.onTimeout === 'abort' ? aborted(this, result, why) : undefined
-    const closed: Closed = { result, at: this.#needs.clock.now(), error }
+    const closed: Closed = { result, at: this.#core.clock.now(), error }
     const waiting: Settling[] = [...this.#arrivals.values(), ...this.#watchers]
     this.#news = this.#watchers.size > 0 ? undefined : closed
     this.#arrivals.clear()
@@ -270,30 +247,33 @@ export class SyncGenerations implements OpenGeneration {
     this.#open.delete(this)
     this.generation += 1
     this.#noteLate(closed)
-    this.#needs.journal.record(run, { kind: 'sync', point: point.name, result, ...(error && { error }) })
+    this.#core.journal.record(run, { kind: 'sync', point: point.name, result, ...(error && { error }) })
     if (why && point.onTimeout === 'notify') this.#report(result, why)
     settle(waiting, closed)
   }
 
   #noteLate(closed: Closed): void {
     for (const name of closed.result.missing) {
-      const cell = this.#needs.directory.cell(name, this.run)
+      const cell = this.#core.directory.cell(name, this.run)
       if (cell) this.#late.set(cell, closed)
     }
   }
 
   // ---- what an earlier process has done
 
+  /** Takes up a generation that ended there. `isHeard`: the script has waited for its result. */
   restore(closed: Closed, isHeard: boolean): void {
     this.generation = closed.result.generation + 1
     this.#news = isHeard ? undefined : closed
     this.#noteLate(closed)
   }
 
+  /** Notes that an agent has come there: it is not late any more. */
   came(cell: Cell): void {
     this.#late.delete(cell)
   }
 
+  /** Notes that the script has got its result there. */
   heard(): void {
     this.#news = undefined
   }
@@ -301,7 +281,7 @@ export class SyncGenerations implements OpenGeneration {
   /** Writes a report into the log, where a script reads it. Nothing is delivered. */
   #report({ generation, arrived, missing, timedOut }: SyncResult, { text }: Why): void {
     const point = this.point.name
-    const { memory, bytes } = this.#needs.frames.make({
+    const { memory, bytes } = this.#core.frames.make({
       kind: SEND,
       type: 'report',
       step: LOG_ONLY,
@@ -310,7 +290,7 @@ export class SyncGenerations implements OpenGeneration {
       content: `Generation ${generation} of sync point "${point}" went on without ${missing.join(', ')}: ${text}`,
       data: JSON.stringify({ event: 'sync', point, generation, arrived, missing, timedOut }),
     })
-    this.#needs.journal.appendOwned(this.run, memory, bytes)
+    this.#core.journal.appendOwned(this.run, memory, bytes)
   }
 }
 
@@ -324,7 +304,7 @@ function settle(waiting: readonly Settling[], { result, error }: Closed): void {
 const are = (names: readonly string[]) => (names.length === 1 ? 'is' : 'are')
 const listed = (names: readonly string[]) => names.join(', ') || 'nobody'
 
-function aborted({ point, run }: OpenGeneration, result: SyncResult, why: Why): SyncPointTimeoutError {
+function aborted({ point, run }: SyncGenerations, result: SyncResult, why: Why): SyncPointTimeoutError {
   const { generation, arrived, missing } = result
   return new SyncPointTimeoutError(
     `Generation ${generation} of sync point "${point.name}" was aborted: ${why.text} Arrived: ${listed(arrived)}; missing: ${listed(missing)}.${why.advice}`,
@@ -335,7 +315,7 @@ function aborted({ point, run }: OpenGeneration, result: SyncResult, why: Why): 
 
 function tooLate(
   agent: string,
-  { point, run, generation: next }: OpenGeneration,
+  { point, run, generation: next }: SyncGenerations,
   closed: Closed,
 ): SyncPointTimeoutError {
   const { generation, arrived } = closed.result
@@ -346,13 +326,13 @@ function tooLate(
   )
 }
 
-const twice = (agent: string, { point, generation }: OpenGeneration) =>
+const twice = (agent: string, { point, generation }: SyncGenerations) =>
   new MessageRejectedError(
     `Agent "${agent}" waits at sync point "${point.name}" already (generation ${generation}); it can arrive once in each. Await that before it arrives again.`,
     { agent, point: point.name, generation },
   )
 
-export const syncPointExits = ({ syncPoints }: { syncPoints: SyncPoints }): Reader => ({
+export const syncPointExits = (syncPoints: SyncPoints): Reader => ({
   kinds: ['agent.status'],
   next(batch) {
     for (const record of batch)
@@ -361,22 +341,15 @@ export const syncPointExits = ({ syncPoints }: { syncPoints: SyncPoints }): Read
   },
 })
 
-interface SyncPointsNeeds {
-  readonly clock: Scheduler
-  readonly directory: AgentDirectory
-  readonly frames: HostFrames
-  readonly journal: Journal
-}
-
 export class SyncPoints {
-  readonly #needs: SyncPointsNeeds
+  readonly #core: Core
   readonly #declared = new Map<string, SyncPointSettings>()
   #solitary: string | undefined
   readonly #open = new Set<SyncGenerations>()
   readonly #inRuns = new WeakMap<RunState, Map<string, SyncGenerations>>()
 
-  constructor(needs: SyncPointsNeeds) {
-    this.#needs = needs
+  constructor(core: Core) {
+    this.#core = core
   }
 
   get verbs(): [Verb, HostVerb][] {
@@ -401,8 +374,7 @@ export class SyncPoints {
     this.#solitary = agent
   }
 
-  /** Generations that a turn waits for now. */
-  get open(): Iterable<OpenGeneration> {
+  get open(): Iterable<SyncGenerations> {
     return this.#open
   }
 
@@ -441,22 +413,8 @@ export class SyncPoints {
     return this.#in(run, point).watch(waiter, signal)
   }
 
-  /** Takes up a generation that an earlier process has ended. `isHeard`: the script has waited for its result. */
-  restore(run: RunState, name: string, closed: Closed, isHeard: boolean): void {
-    this.#known(run, name)?.restore(closed, isHeard)
-  }
-
-  /** Notes that an agent has come in an earlier process: it is not late any more. */
-  came(run: RunState, name: string, cell: Cell): void {
-    this.#known(run, name)?.came(cell)
-  }
-
-  /** Notes that the script has got a result in an earlier process. */
-  heard(run: RunState, name: string): void {
-    this.#known(run, name)?.heard()
-  }
-
-  #known(run: RunState, name: string): SyncGenerations | undefined {
+  /** Returns the generations of a point in that run; undefined if it is not declared any more. */
+  of(run: RunState, name: string): SyncGenerations | undefined {
     const point = this.#declared.get(name)
     return point && this.#in(run, point)
   }
@@ -489,7 +447,7 @@ export class SyncPoints {
   #in(run: RunState, point: SyncPointSettings): SyncGenerations {
     const points = this.#inRuns.get(run) ?? new Map<string, SyncGenerations>()
     this.#inRuns.set(run, points)
-    const generations = points.get(point.name) ?? new SyncGenerations(this.#needs, run, point, this.#open)
+    const generations = points.get(point.name) ?? new SyncGenerations(this.#core, run, point, this.#open)
     points.set(point.name, generations)
     return generations
   }

@@ -1,4 +1,5 @@
 /** Task board: each request of the protocol script, and each delegation, is a task. Its id is the id of the message. */
+
 import type { AgentTask, TaskStatus } from '../../actors/definition/task.ts'
 import { errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
 import {
@@ -19,7 +20,7 @@ import {
   WHO,
 } from '../../mailbox/frame.ts'
 import { MESSAGE_TYPES } from '../../mailbox/message.ts'
-import type { Scheduler, Timer } from '../../shared/clock.ts'
+import type { Timer } from '../../shared/clock.ts'
 import {
   DelegationRefusedError,
   DependencyFailedError,
@@ -30,20 +31,14 @@ import {
 import type { Admission } from '../host/admission.ts'
 import type { HeldTask } from '../host/agent.ts'
 import type { Cancellation } from '../host/cancellation.ts'
-import type { HostLoop } from '../host/core.ts'
+import type { Core } from '../host/core.ts'
 import { chainOf } from '../host/delegation.ts'
-import { type AgentDirectory, ORCHESTRATOR_INDEX } from '../host/directory.ts'
-import type { Journal, Reader } from '../host/journal.ts'
-import { type BlockedTasks, offered, offeredIn, type Requests } from '../host/mailboxes.ts'
-import { lastSuccessor, type RunState, type RunTable } from '../host/run.ts'
+import { ORCHESTRATOR_INDEX } from '../host/directory.ts'
+import type { Reader } from '../host/journal.ts'
+import { offered, offeredIn, type Requests } from '../host/mailboxes.ts'
+import { lastSuccessor, type RunState } from '../host/run.ts'
 
-interface TaskBoardNeeds {
-  readonly directory: AgentDirectory
-  readonly journal: Journal
-  readonly runs: RunTable
-}
-
-export const tasks = (needs: TaskBoardNeeds): Reader => {
+export const tasks = (core: Core): Reader => {
   const frame = (run: RunState, memory: Memory, at: number) => {
     const { i32 } = memory
     const i = at >> 2
@@ -70,7 +65,7 @@ export const tasks = (needs: TaskBoardNeeds): Reader => {
     const task: AgentTask = {
       id: idOf(memory, at),
       description: content,
-      assignedTo: name ?? needs.directory.name(recipientOf(memory, at)),
+      assignedTo: name ?? core.directory.name(recipientOf(memory, at)),
       status: 'assigned',
       priority: priorityOf(memory, at),
       result: null,
@@ -79,9 +74,9 @@ export const tasks = (needs: TaskBoardNeeds): Reader => {
     const open = run.openTasks.get(giver) ?? new Map<number, string>()
     run.openTasks.set(giver, open.set(correlationOf(memory, at), task.id))
     run.tasks.set(task.id, task)
-    needs.journal.record(run, { kind: 'task', task, previous: null })
+    core.journal.record(run, { kind: 'task', task, previous: null })
     const parent = run.tasks.get(task.parentTask ?? '')
-    if (parent?.assignedTo === needs.directory.name(giver)) block(run, parent)
+    if (parent?.assignedTo === core.directory.name(giver)) block(run, parent)
   }
 
   /**
@@ -109,17 +104,17 @@ export const tasks = (needs: TaskBoardNeeds): Reader => {
   const block = (run: RunState, parent: AgentTask) => {
     if (isDone(parent.status)) return
     run.delegated.set(parent.id, (run.delegated.get(parent.id) ?? 0) + 1)
-    if (parent.status !== 'blocked') move(needs, run, parent, 'blocked')
+    if (parent.status !== 'blocked') move(core, run, parent, 'blocked')
   }
 
   const done = (run: RunState, task: AgentTask, status: TaskStatus, result: unknown = null, error?: DramatisError) => {
-    move(needs, run, task, status, result, error)
+    move(core, run, task, status, result, error)
     const parent = run.tasks.get(task.parentTask ?? '')
     const open = parent && run.delegated.get(parent.id)
     if (!parent || open === undefined) return
     if (open > 1) return void run.delegated.set(parent.id, open - 1)
     run.delegated.delete(parent.id)
-    if (parent.status === 'blocked') move(needs, run, parent, 'in_progress')
+    if (parent.status === 'blocked') move(core, run, parent, 'in_progress')
   }
 
   return {
@@ -127,13 +122,13 @@ export const tasks = (needs: TaskBoardNeeds): Reader => {
     frames: kindBits(REQUEST, END, RESPONSE, CANCEL),
     next(batch) {
       for (const record of batch) {
-        const run = needs.runs.get(record.run)
+        const run = core.runs.get(record.run)
         if (!run) continue
         if (record.kind === 'frames')
           for (let at = record.from; at < record.to; at += record.memory.i32[at >> 2]!) frame(run, record.memory, at)
         else if (record.kind === 'turn.started') {
           const task = run.tasks.get(record.messageId)
-          if (task?.status === 'assigned') move(needs, run, task, 'in_progress')
+          if (task?.status === 'assigned') move(core, run, task, 'in_progress')
         } else if (record.kind === 'message.dead' && record.letter.reason === 'cancelled') {
           const task = openTask(run, record.letter.message.id) // the host withdrew it: its giver's turn is to end
           if (task) done(run, task, 'cancelled')
@@ -163,12 +158,12 @@ function openTask(run: RunState, id: string | undefined): AgentTask | undefined 
 }
 
 /** Cancels the unfinished tasks of a run that has ended before its script did. */
-export function cancelOpenTasks(needs: Pick<TaskBoardNeeds, 'journal'>, run: RunState): void {
-  for (const task of [...run.tasks.values()]) if (!isDone(task.status)) move(needs, run, task, 'cancelled')
+export function cancelOpenTasks(core: Core, run: RunState): void {
+  for (const task of [...run.tasks.values()]) if (!isDone(task.status)) move(core, run, task, 'cancelled')
 }
 
 function move(
-  needs: Pick<TaskBoardNeeds, 'journal'>,
+  { journal }: Core,
   run: RunState,
   task: AgentTask,
   status: TaskStatus,
@@ -177,7 +172,7 @@ function move(
 ): void {
   const moved = { ...task, status, result }
   run.tasks.set(task.id, moved)
-  needs.journal.record(run, { kind: 'task', task: moved, previous: task.status, ...(error && { error }) })
+  journal.record(run, { kind: 'task', task: moved, previous: task.status, ...(error && { error }) })
 }
 
 /** Status of a task by the code of the error that it ends with. Any other error means 'failed'. */
@@ -200,16 +195,12 @@ export const isDone = (status: TaskStatus): boolean =>
  * this is read from the task board, in the order of the log.
  */
 
-interface DependenciesNeeds {
-  readonly admission: Admission
-  readonly blocked: BlockedTasks
-  readonly cancellation: Cancellation
-  readonly journal: Journal
-  readonly requests: Requests
-  readonly runs: RunTable
-}
-
-export const taskDependencies = (needs: DependenciesNeeds): Reader => {
+export const taskDependencies = (
+  core: Core,
+  admission: Admission,
+  cancellation: Cancellation,
+  requests: Requests,
+): Reader => {
   /** Ids of the tasks that wait, by the id of the unfinished task that they wait for. */
   const waiting = new Map<string, Set<string>>()
 
@@ -221,9 +212,9 @@ export const taskDependencies = (needs: DependenciesNeeds): Reader => {
   }
 
   const begin = (run: RunState, task: AgentTask) => {
-    const held = needs.blocked.get(task.id)
+    const held = core.blocked.get(task.id)
     if (!held) return
-    const above = idsAbove(needs, held)
+    const above = idsAbove(requests, held)
     for (const id of task.dependencies) {
       const dependency = lastOf(run, id)
       if (!dependency) return fail(held, unknown(task, id))
@@ -231,13 +222,11 @@ export const taskDependencies = (needs: DependenciesNeeds): Reader => {
       if (!isDone(dependency.status)) wait(held, task, dependency)
       else if (dependency.status !== 'completed') return fail(held, failed(task, dependency))
     }
-    if (held.waitsFor.size === 0) needs.admission.release(held)
-    else if (task.status !== 'blocked') move(needs, run, task, 'blocked')
+    if (held.waitsFor.size === 0) admission.release(held)
+    else if (task.status !== 'blocked') move(core, run, task, 'blocked')
   }
 
-  /** Fails a blocked task: its giver gets the reason. */
-  const fail = ({ callee, envelope }: HeldTask, error: DramatisError) =>
-    needs.cancellation.fail(callee, envelope, error)
+  const fail = ({ callee, envelope }: HeldTask, error: DramatisError) => cancellation.fail(callee, envelope, error)
 
   const done = (run: RunState, { id }: AgentTask) => {
     const dependents = waiting.get(id)
@@ -245,14 +234,14 @@ export const taskDependencies = (needs: DependenciesNeeds): Reader => {
     waiting.delete(id)
     const dependency = lastOf(run, id)!
     for (const each of dependents) {
-      const [held, task] = [needs.blocked.get(each), run.tasks.get(each)]
+      const [held, task] = [core.blocked.get(each), run.tasks.get(each)]
       if (!held || !task) continue // the task was withdrawn meanwhile
       held.waitsFor.delete(id)
       if (!isDone(dependency.status)) wait(held, task, dependency)
       else if (dependency.status !== 'completed') fail(held, failed(task, dependency))
       else if (held.waitsFor.size === 0) {
-        move(needs, run, task, 'assigned')
-        needs.admission.release(held)
+        move(core, run, task, 'assigned')
+        admission.release(held)
       }
     }
   }
@@ -260,7 +249,7 @@ export const taskDependencies = (needs: DependenciesNeeds): Reader => {
   return {
     kinds: ['task'],
     restored(runs) {
-      for (const { envelope } of needs.blocked.all) {
+      for (const { envelope } of core.blocked.all) {
         if (!runs.has(envelope.run)) continue
         const task = envelope.run.tasks.get(idOf(envelope.memory, envelope.at))
         if (task) begin(envelope.run, task)
@@ -269,7 +258,7 @@ export const taskDependencies = (needs: DependenciesNeeds): Reader => {
     next(batch) {
       for (const record of batch) {
         if (record.kind !== 'task') continue
-        const run = needs.runs.get(record.run)
+        const run = core.runs.get(record.run)
         if (!run) continue
         if (isDone(record.task.status)) done(run, record.task)
         else if (record.previous === null && record.task.dependencies.length > 0) begin(run, record.task)
@@ -289,9 +278,9 @@ function lastOf(run: RunState, id: string): AgentTask | undefined {
   return task
 }
 
-function idsAbove(needs: DependenciesNeeds, { envelope }: HeldTask): Set<string> {
-  const request = needs.requests.of(envelope)
-  const chain = request ? [...chainOf(needs.requests, request.caller, request.turn)] : []
+function idsAbove(requests: Requests, { envelope }: HeldTask): Set<string> {
+  const request = requests.of(envelope)
+  const chain = request ? [...chainOf(requests, request.caller, request.turn)] : []
   return new Set(chain.map((link) => idOf(link.envelope.memory, link.envelope.at)))
 }
 
@@ -322,34 +311,25 @@ const FATES_OF_OTHERS: Readonly<Partial<Record<AgentTask['status'], string>>> = 
  * `RequestTimeoutError`.
  */
 
-interface TaskDeadlinesNeeds {
-  readonly blocked: BlockedTasks
-  readonly cancellation: Cancellation
-  readonly clock: Scheduler
-  readonly loop: HostLoop
-  readonly requests: Requests
-}
-
 /** Longest time that a timer takes, in ms. */
 const LONGEST = 2 ** 31 - 1
 
-export const taskDeadlines = (needs: TaskDeadlinesNeeds): Reader => {
+export const taskDeadlines = (core: Core, cancellation: Cancellation, requests: Requests): Reader => {
   const timers = new Map<string, Timer>()
 
   const arm = (task: AgentTask, deadline: number) => {
-    const waitMs = Math.max(0, deadline - needs.clock.now())
+    const waitMs = Math.max(0, deadline - core.clock.now())
     const ring = () => {
       timers.delete(task.id)
       if (waitMs > LONGEST) return arm(task, deadline)
       expire(task)
-      needs.loop.wake()
+      core.loop.wake()
     }
-    timers.set(task.id, needs.clock.timer(Math.min(waitMs, LONGEST), ring, true))
+    timers.set(task.id, core.clock.timer(Math.min(waitMs, LONGEST), ring, true))
   }
 
-  /** Returns a sentence about what kept the task from beginning. */
   const awaited = (id: string) => {
-    const held = needs.blocked.get(id)
+    const held = core.blocked.get(id)
     if (!held) return undefined
     const { tasks } = held.envelope.run
     const names = Array.from(held.waitsFor, (each) => `${each} of "${tasks.get(each)?.assignedTo}"`)
@@ -357,7 +337,7 @@ export const taskDeadlines = (needs: TaskDeadlinesNeeds): Reader => {
   }
 
   const expire = ({ id, assignedTo, deadline }: AgentTask) => {
-    const request = needs.requests.withId(id)
+    const request = requests.withId(id)
     if (!request) return
     const why = awaited(id) ?? 'Give it more time, or cut the task into smaller ones.'
     const error = new RequestTimeoutError(`Agent "${assignedTo}" has not done its task by the deadline. ${why}`, {
@@ -366,7 +346,7 @@ export const taskDeadlines = (needs: TaskDeadlinesNeeds): Reader => {
       deadline,
       tried: request.tried,
     })
-    needs.cancellation.fail(request.callee, request.envelope, error)
+    cancellation.fail(request.callee, request.envelope, error)
   }
 
   return {

@@ -13,21 +13,15 @@ import {
 import { NOBODY, questionOf, type Routed, type RoutedTask } from '../../actors/turn/delegate.ts'
 import { type Check, listOf, oneOf, rule, shape, text } from '../../shared/checks.ts'
 import type { Cell } from '../host/agent.ts'
+import type { Core } from '../host/core.ts'
 import { SIGNS, type Standing, standingOf } from '../host/delegation.ts'
-import { type AgentDirectory, statusOf } from '../host/directory.ts'
-import type { Journal } from '../host/journal.ts'
+import { statusOf } from '../host/directory.ts'
 import type { RunState } from '../host/run.ts'
 import type { HostVerb } from './calls.ts'
-
-interface Needs {
-  readonly directory: AgentDirectory
-  readonly journal: Journal
-}
 
 /** Returns the tokens that an agent may still use in a run. */
 export type TokensLeft = (run: RunState, cell: Cell) => number
 
-/** Agent that can get the task. */
 interface Able {
   readonly cell: Cell
   readonly load: number
@@ -45,15 +39,15 @@ interface Question {
 }
 
 export class TaskRouter {
-  readonly #needs: Needs
+  readonly #core: Core
   readonly #by: TaskRouting
   readonly #left: TokensLeft
   /** Order of the round robin, by agent name: the agent that got a task last has the highest number. */
   readonly #turns = new WeakMap<RunState, Map<string, number>>()
 
   /** `by` is the routing if the script gives none. */
-  constructor(needs: Needs, by: TaskRouting, left: TokensLeft) {
-    this.#needs = needs
+  constructor(core: Core, by: TaskRouting, left: TokensLeft) {
+    this.#core = core
     this.#by = by
     this.#left = left
   }
@@ -70,7 +64,7 @@ export class TaskRouter {
     if (by === 'auction') return { bidders: this.#candidates({ task, options }, run) }
     const { able, why } = this.#choose(by, task, options, run)
     const agent = able?.cell.name ?? null
-    this.#needs.journal.record(run, {
+    this.#core.journal.record(run, {
       kind: 'decision',
       question: questionOf(task),
       choice: agent ?? NOBODY,
@@ -93,11 +87,10 @@ export class TaskRouter {
     return found
   }
 
-  /** Chooses the agent that the task names. */
   #assigned({ assignedTo }: RoutedTask, { among }: RouteOptions, run: RunState): Choice {
-    const asked = among?.map((name) => this.#needs.directory.requirePresent(name, run))
+    const asked = among?.map((name) => this.#core.directory.requirePresent(name, run))
     if (assignedTo === null) return { able: undefined, why: 'the task is assigned to nobody' }
-    const cell = this.#needs.directory.requirePresent(assignedTo, run)
+    const cell = this.#core.directory.requirePresent(assignedTo, run)
     if (asked && !asked.includes(cell)) return { able: undefined, why: `"${assignedTo}" is not among those asked for` }
     const obstacle = obstacleOf(cell)
     if (obstacle) return { able: undefined, why: `"${cell.name}" ${obstacle}` }
@@ -108,8 +101,8 @@ export class TaskRouter {
   /** Returns the agents that can get the task, and why the others cannot. */
   #look(task: RoutedTask, { among, inputTypes = [], outputTypes = [] }: RouteOptions, run: RunState) {
     const cells = among
-      ? new Set(among.map((name) => this.#needs.directory.requirePresent(name, run)))
-      : this.#needs.directory.agents(run)
+      ? new Set(among.map((name) => this.#core.directory.requirePresent(name, run)))
+      : this.#core.directory.agents(run)
     const able: Able[] = []
     const others: string[] = []
     for (const cell of cells) {
@@ -125,7 +118,6 @@ export class TaskRouter {
     return { able, others: others.join('; ') }
   }
 
-  /** Chooses the agent whose turn is longest ago. */
   #inTurn(able: readonly Able[], run: RunState): Choice {
     const turns = this.#turns.get(run)
     const turnOf = ({ cell }: Able) => turns?.get(cell.name) ?? 0
@@ -167,13 +159,11 @@ function idlest(able: readonly Able[]): Choice {
 
 const rankOf = ({ standing }: Able): number => SIGNS[standing.sign]
 
-/** Returns the first item with the lowest figure. */
 function least(able: readonly Able[], figure: (one: Able) => number): Able | undefined {
   const lowest = Math.min(...able.map(figure))
   return able.find((one) => figure(one) === lowest)
 }
 
-/** Returns why that agent gets no task now; undefined if it may. */
 function obstacleOf(cell: Cell): string | undefined {
   if (cell.settings.info.canBeDelegatedTo === false) return 'takes no tasks (canBeDelegatedTo: false)'
   const status = statusOf(cell)

@@ -16,16 +16,13 @@
 import { BudgetExceededError } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
 
-/** Number of tokens, and the path of the option that sets it. */
 export interface Limit {
   readonly path: string
   readonly tokens: number
 }
 
 export interface AccountOptions {
-  /** Limit for all agents together. */
   readonly total?: Limit
-  /** Limit for each agent. */
   readonly perAgent?: Limit
   /** Time after which usage is forgotten, in ms; by default it is never forgotten. */
   readonly windowMs?: number
@@ -71,7 +68,6 @@ interface Member {
   due: number
   /** Part of the share that its calls under way hold. */
   dueHeld: number
-  /** Tokens that its last call asked for. */
   asked: number
   level: number
 }
@@ -113,7 +109,6 @@ export class TokenAccount {
     for (const { agent, used, held } of this.#members.values()) yield { agent, limit: perAgent, used, held }
   }
 
-  /** Registers that the agent is about to ask for that many tokens. */
   begin(agent: string, tokens: number): void {
     this.#forget()
     let member = this.#members.get(agent)
@@ -314,7 +309,6 @@ function levelOf(used: number, { tokens }: Limit): number {
  * takes tokens that a call before it waits for.
  */
 
-/** Tokens that a call asks for. */
 export interface Claim {
   readonly agent: string
   readonly priority: number
@@ -328,7 +322,6 @@ export interface Claim {
   onWait?(account: TokenAccount): void
 }
 
-/** Tokens that a call holds until it is over. */
 export interface Reservation {
   readonly tokens: number
   /** Ends the reservation with the tokens that the call has cost; 0 if it failed. A second `settle` has no effect. */

@@ -43,7 +43,6 @@ const LEVELS: ReadonlySet<unknown> = new Set(['debug', 'info', 'warn', 'error'])
 
 export class ToolThread {
   readonly #worker: Worker
-  /** Resolves when the thread is gone. */
   readonly gone: Promise<void>
   #listener: ThreadListener | undefined
   #settle: { resolve(result: ToolTaskResult): void; reject(error: unknown): void } | undefined
@@ -167,9 +166,7 @@ export interface PoolSize {
 /** Somebody who asks for something, and hears of it while it is under way. */
 export interface PoolCaller extends ThreadListener {
   readonly signal: AbortSignal
-  /** Called if the call has to wait for a thread. */
   waits?(): void
-  /** Called when the call has a thread. */
   begins?(): void
   /** Decides whether the call is made again in another thread after its thread has died of that error. */
   again?(died: ToolFailedError): boolean
