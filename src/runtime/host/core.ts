@@ -142,7 +142,7 @@ export class WordRepairs {
  * Tasks that their agents get only when other tasks are done. Such a task is in no mailbox, so it takes no room and
  * blocks nothing. task-board.ts decides when it is released.
  */
-export class BlockedTasks {
+class BlockedTasks {
   readonly #held = new Map<string, HeldTask>()
 
   /**
