@@ -754,8 +754,8 @@ const MOST = 8
 const CHECK_MS = 50
 
 /** A worker whose empty mailbox has no room by the words, and a message that waits for it. */
-async function denied(t: Test) {
-  const team = given(t, { communication: { mailboxCapacity: MOST } }).team({
+async function denied(t: Test, unwatched = false) {
+  const team = given(t, { unwatched, communication: { mailboxCapacity: MOST } }).team({
     sender: async (_message, context) => {
       await context.send('worker', 'work')
       return 'sent'
@@ -808,7 +808,7 @@ t.test('a claim that never becomes a message does not deny room for ever', async
 })
 
 t.test('messages that were on their way come: nothing is set right', async (t) => {
-  const { team, worker, memory, room, sent, repairs } = await denied(t)
+  const { team, worker, memory, room, sent, repairs } = await denied(t, true) // the claims are of nobody
   await team.clock.advance(2 * CHECK_MS)
   for (let n = 0; n < MOST; n++) memory.release(worker.index, 0)
   team.host.mailboxes.freed(worker, 0)
