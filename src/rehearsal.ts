@@ -30,6 +30,7 @@ import { Scripts, type TeamFile } from './runtime/testing/script.ts'
 import { Stage, type Theatre } from './runtime/testing/stage.ts'
 import { checkModules } from './runtime/testing/test-agent.ts'
 import { logFolder, recordedRun } from './runtime/views/recorded-runs.ts'
+import { environment } from './shared/environment.ts'
 import { ConfigurationError, type DramatisError, describe, shown } from './shared/errors.ts'
 import { MultiAgentPattern, type MultiAgentPatternOptions } from './team.ts'
 
@@ -177,7 +178,7 @@ export class Rehearser {
     const { logger = this.#theatre.logger } = theirs
     const registry = theirs.registry?.rehearsed() // what its agents define is gone with the run
     this.#stage = stage
-    if (!this.#theatre.realModels) stage.standsInFor = standingIn(theirs.models, process.env)
+    if (!this.#theatre.realModels) stage.standsInFor = standingIn(theirs.models, environment())
     return { ...theirs, registry, clock: stage.clock, logger }
   }
 }

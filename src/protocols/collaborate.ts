@@ -1,6 +1,7 @@
 /** Strategy `collaborate`: an agent splits the task, and capable teammates do the parts. */
 import type { OrchestratorContext, Outcome } from '../actors/definition/context.ts'
 import type { ScriptResult } from '../actors/definition/protocol.ts'
+import { TASK_ROUTINGS } from '../actors/definition/task.ts'
 import { IN_WORDS } from '../actors/model/last-speaker.ts'
 import { oneOf, refused, shape } from '../shared/checks.ts'
 import { DelegationRefusedError, UnknownAgentError } from '../shared/errors.ts'
@@ -104,6 +105,14 @@ export interface CollaborateConfig<N extends string = string> {
 export const collaborate: Strategy<CollaborateConfig> = {
   strategy: 'collaborate',
   routes: true,
+  prepare(_config, settings) {
+    const { taskRouting } = settings
+    const advice =
+      'No task of "collaborate" names its agent: take another routing, or assign tasks in a script of your own.'
+    if (taskRouting === 'explicit')
+      throw refused('taskRouting', taskRouting, TASK_ROUTINGS.filter((by) => by !== taskRouting).join(', '), advice)
+    return settings
+  },
   protocol(config, team) {
     check(config, team)
     const { decomposer, order = 'sequence' } = config

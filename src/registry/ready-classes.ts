@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url'
 import type { AgentRole } from '../actors/definition/role.ts'
 import type { Tool } from '../actors/definition/tool.ts'
 import { refused } from '../shared/checks.ts'
+import { environment } from '../shared/environment.ts'
 import { ConfigurationError } from '../shared/errors.ts'
 import { own } from '../shared/values.ts'
 import {
@@ -165,7 +166,7 @@ export class ReadyClasses {
 
   /** Returns the expert of that name: the same one each time, so that a file that is read again has the same tools. */
   #made(name: string, make: (env: NodeJS.ProcessEnv) => Partial<AgentRole>): Partial<AgentRole> {
-    const expert = this.#experts.get(name) ?? make(process.env)
+    const expert = this.#experts.get(name) ?? make(environment())
     this.#experts.set(name, expert)
     return expert
   }

@@ -1,5 +1,7 @@
 /** Classes that an agents.yaml names without code of its own. */
+import { once } from 'node:events'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import t from 'tap'
@@ -7,6 +9,7 @@ import { cityDesk } from '../../examples/city-desk/team.ts'
 import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelRequest } from '../../src/actors/definition/model.ts'
 import { loadTeam } from '../../src/index.ts'
+import { addToEnvironment } from '../../src/shared/environment.ts'
 import { testTeam } from '../../src/testing.ts'
 import { alphaVantage, stooq } from '../../src/tools/stock-price.ts'
 import { type Answer, calls, FakeModel } from '../models/fake-model.ts'
@@ -211,6 +214,22 @@ t.test('a travel agent by name answers with sights and their sources', async (t)
   const { team, asked } = await desk(t, file, { guide: [calls(['sights', { city: '台北' }]), '台北101'] })
   t.equal((await team.execute('台北有什麼景點？')).finalOutput, '台北101')
   t.match(asked.guide?.[1]?.messages.at(-1)?.content, /"Taipei 101".*https:\/\/en\.wikipedia\.org\/wiki\/Taipei_101"/)
+})
+
+t.test('a ready class has the variables that the command line has read from a file', async (t) => {
+  const asked: (string | undefined)[] = []
+  const server = createServer(({ url }, response) => {
+    asked.push(url)
+    response.writeHead(200, { 'content-type': 'application/json' }).end('{"results":[]}')
+  }).listen(0, '127.0.0.1')
+  t.teardown(() => server.close())
+  await once(server, 'listening')
+  const { port } = server.address() as { port: number }
+  addToEnvironment({ SEARXNG_URL: `http://127.0.0.1:${port}` })
+  const { file } = folder(t, { 'agents.yaml': 'agents:\n  finder: { class: ResearchAgent }\n' })
+  const { team } = await desk(t, file, { finder: [calls(['web_search', { query: 'towers' }]), 'none'] })
+  t.equal((await team.execute('Which towers are there?')).finalOutput, 'none')
+  t.match(asked, [/^\/search\?.*q=towers/])
 })
 
 t.test(

@@ -169,7 +169,9 @@ t.test('taskRouting under a strategy that routes nothing is refused, and the err
       const make = () =>
         createTeam({ agents: [{ name: 'a' }, { name: 'b' }], orchestration, taskRouting, models: 'rehearsal' })
       const { strategy } = orchestration
-      if (strategy === 'collaborate' || strategy === 'custom') t.doesNotThrow(make)
+      if (strategy === 'collaborate' && taskRouting === 'explicit')
+        t.throws(make, { code: 'CONFIGURATION', message: /No task of "collaborate" names its agent/ })
+      else if (strategy === 'collaborate' || strategy === 'custom') t.doesNotThrow(make)
       else
         t.throws(make, {
           code: 'CONFIGURATION',
@@ -286,7 +288,29 @@ t.test('load_balance: the fewest messages that wait or are under way, of those t
   t.match(lastChoice(result)?.reason, 'load_balance: it has 0 messages to handle, the fewest of 4.')
 })
 
-t.test('round_robin: each in turn, in each run, over changes of who is asked', async (t) => {
+t.test('load_balance: what is chosen at one moment is shared out, in one run and in several', async (t) => {
+  const roles = { a: { code: after(100) }, b: { code: after(100) }, c: { code: after(100) } }
+  const part = async (script: Parameters<Parameters<typeof told>[2]>[0]) => {
+    const agent = await script.route('part')
+    await script.request(agent ?? '', 'part')
+    return agent
+  }
+  const options = { taskRouting: 'load_balance' } as const
+  const six = await told(t, roles, (script) => Promise.all(Array.from({ length: 6 }, () => part(script))), options)
+  t.same(six.answer, ['a', 'b', 'c', 'a', 'b', 'c'])
+  const team = routing(t, roles, part, options)
+  const runs = Promise.all(['1', '2', '3'].map((query) => team.execute(query)))
+  await team.clock.advance(10_000)
+  t.same((await runs).map(({ finalOutput }) => finalOutput).sort(), ['"a"', '"b"', '"c"'])
+})
+
+t.test('load_balance: a choice that nothing came of counts no longer than its run', async (t) => {
+  const roles = { a: {}, b: {} }
+  const team = routing(t, roles, (script) => script.route('x'), { taskRouting: 'load_balance' })
+  for (let run = 0; run < 3; run++) t.equal((await team.execute('q')).finalOutput, '"a"')
+})
+
+t.test('round_robin: each in turn, from run to run, over changes of who is asked', async (t) => {
   const ask = async (script: Parameters<Parameters<typeof told>[2]>[0]) => {
     const chosen: (string | null)[] = []
     for (let n = 0; n < 4; n++) chosen.push(await script.route('x'))
@@ -294,7 +318,8 @@ t.test('round_robin: each in turn, in each run, over changes of who is asked', a
     return chosen
   }
   const team = routing(t, { a: {}, b: {}, c: {} }, ask, { taskRouting: 'round_robin' })
-  for (let run = 0; run < 2; run++) t.equal((await team.execute('q')).finalOutput, '["a","b","c","a","c","b","a"]')
+  t.equal((await team.execute('q')).finalOutput, '["a","b","c","a","c","b","a"]')
+  t.equal((await team.execute('q')).finalOutput, '["c","b","a","c","a","b","c"]')
 })
 
 t.test('round_robin and load_balance keep to required capabilities', async (t) => {

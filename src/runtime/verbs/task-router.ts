@@ -28,6 +28,15 @@ interface Able {
   readonly standing: Extract<Standing, { able: true }>
 }
 
+/**
+ * Choices by load whose messages are still on their way, as of so many messages that the agent had accepted. Without
+ * them all that is chosen at one moment would go to the same agent.
+ */
+interface Expected {
+  readonly accepted: number
+  readonly runs: RunState[]
+}
+
 interface Choice {
   readonly able: Able | undefined
   readonly why: string
@@ -43,7 +52,8 @@ export class TaskRouter {
   readonly #by: TaskRouting
   readonly #left: TokensLeft
   /** Order of the round robin, by agent name: the agent that got a task last has the highest number. */
-  readonly #turns = new WeakMap<RunState, Map<string, number>>()
+  readonly #turns = new Map<string, number>()
+  readonly #expected = new WeakMap<Cell, Expected>()
 
   /** `by` is the routing if the script gives none. */
   constructor(core: Core, by: TaskRouting, left: TokensLeft) {
@@ -82,8 +92,9 @@ export class TaskRouter {
     if (by === 'explicit') return this.#assigned(task, options, run)
     const { able, others } = this.#look(task, options, run)
     if (able.length === 0) return { able: undefined, why: others || 'there is nobody to choose from' }
-    const found = by === 'round_robin' ? this.#inTurn(able, run) : by === 'load_balance' ? idlest(able) : match(able)
-    if (by === 'round_robin' && found.able) this.#tookTurn(found.able.cell, run)
+    const found = by === 'round_robin' ? this.#inTurn(able) : by === 'load_balance' ? idlest(able) : match(able)
+    if (by === 'round_robin' && found.able) this.#tookTurn(found.able.cell)
+    if (by === 'load_balance' && found.able) this.#expectedOf(found.able.cell).runs.push(run)
     return found
   }
 
@@ -95,7 +106,7 @@ export class TaskRouter {
     const obstacle = obstacleOf(cell)
     if (obstacle) return { able: undefined, why: `"${cell.name}" ${obstacle}` }
     const standing = { able: true, sign: 'nothing', fit: 1, why: '' } as const
-    return { able: { cell, load: loadOf(cell), standing }, why: 'the task is assigned to it' }
+    return { able: { cell, load: this.#loadOf(cell), standing }, why: 'the task is assigned to it' }
   }
 
   /** Returns the agents that can get the task, and why the others cannot. */
@@ -112,22 +123,34 @@ export class TaskRouter {
       const standing = obstacle
         ? { able: false as const, why: obstacle }
         : standingOf({ capabilities, tools: toolsOf(cell), left }, { ...task, inputTypes, outputTypes })
-      if (standing.able) able.push({ cell, load: loadOf(cell), standing })
+      if (standing.able) able.push({ cell, load: this.#loadOf(cell), standing })
       else others.push(`"${cell.name}": ${standing.why}`)
     }
     return { able, others: others.join('; ') }
   }
 
-  #inTurn(able: readonly Able[], run: RunState): Choice {
-    const turns = this.#turns.get(run)
-    const turnOf = ({ cell }: Able) => turns?.get(cell.name) ?? 0
+  #inTurn(able: readonly Able[]): Choice {
+    const turnOf = ({ cell }: Able) => this.#turns.get(cell.name) ?? 0
     return { able: least(able, turnOf), why: 'its turn is longest ago' }
   }
 
-  #tookTurn({ name }: Cell, run: RunState): void {
-    const turns = this.#turns.get(run) ?? new Map<string, number>()
-    this.#turns.set(run, turns)
-    turns.set(name, Math.max(0, ...turns.values()) + 1)
+  #tookTurn({ name }: Cell): void {
+    this.#turns.set(name, Math.max(0, ...this.#turns.values()) + 1)
+  }
+
+  #loadOf(cell: Cell): number {
+    const { waiting, parked, underWay } = cell.mailbox
+    return waiting + parked.length + underWay + this.#expectedOf(cell).runs.length
+  }
+
+  /** Each message that has arrived since takes out the oldest choice. */
+  #expectedOf(cell: Cell): Expected {
+    const { accepted } = cell.mailbox
+    const before = this.#expected.get(cell) ?? { accepted, runs: [] }
+    const runs = before.runs.slice(Math.max(0, accepted - before.accepted)).filter((run) => !run.ended.aborted)
+    const expected = { accepted, runs }
+    this.#expected.set(cell, expected)
+    return expected
   }
 }
 
@@ -169,8 +192,6 @@ function obstacleOf(cell: Cell): string | undefined {
   const status = statusOf(cell)
   return status === 'stopped' || status === 'failed' ? `is ${status}` : undefined
 }
-
-const loadOf = ({ mailbox }: Cell): number => mailbox.waiting + mailbox.parked.length + mailbox.underWay
 
 /** Returns the names of an agent's tools and skills. Tools in modules are known once its thread has loaded them. */
 const toolsOf = ({ settings, tools }: Cell): readonly string[] => [
