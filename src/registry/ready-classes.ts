@@ -88,6 +88,12 @@ export type EntryWorkspace = string | Partial<WorkspaceOptions>
 /** The user's time and that of long tasks is no reason to give up. */
 const PATIENT = { responseTimeoutMs: 600_000 }
 
+/**
+ * Rounds of an orchestrator's turn. `rounds.max_per_subtask` is the executor's limit: a conversation with many questions
+ * to the user is none of its sub-tasks. This one ends a model that never answers.
+ */
+const ROUNDS_OF_CONVERSATION = 200
+
 const OrchestratorAgent: Partial<AgentRole> = {
   description: 'talks with the user, plans, and delegates',
   systemPrompt: `You are an orchestrator agent that helps users plan and execute software projects.
@@ -100,6 +106,7 @@ Your responsibilities:
 5. Track progress and report back to the user`,
   tools: ['delegate_to_executor', 'clarify_with_user', createTaskPlan, 'get_executor_status'],
   contextStrategy: { strategy: 'append_until_full', threshold: 0.8, keepRecent: 20 },
+  maxRounds: ROUNDS_OF_CONVERSATION,
   communication: PATIENT,
 }
 

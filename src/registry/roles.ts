@@ -37,6 +37,8 @@ interface AgentConfig {
 
 export interface AgentDefaults {
   role: Partial<AgentRole>
+  /** Limit at which an 'append_until_full' makes its summary. A hierarchical context keeps exchanges, and has none. */
+  maxTokens: number | undefined
   /** Option of the context strategy 'hierarchical'. */
   historyKeep: number | undefined
   models: ModelsConfig
@@ -78,10 +80,10 @@ export function agentDefaults(value: unknown): AgentDefaults {
   const { model } = settings
   const isReached = model !== undefined && (baseURL !== undefined || apiKeyEnv !== undefined)
   const role: Partial<AgentRole> = { ...settings }
-  if (context.maxTokens !== undefined) role.maxTokens = context.maxTokens
   if (rounds.maxPerSubtask !== undefined) role.maxRounds = rounds.maxPerSubtask
   return {
     role,
+    maxTokens: context.maxTokens,
     historyKeep: context.historyKeep,
     models: isReached ? { [model]: { model, baseURL, apiKeyEnv } } : {},
   }
@@ -219,9 +221,11 @@ function roleFrom(
   const named =
     typeof contextStrategy === 'string' ? ({ strategy: contextStrategy } as ContextStrategy) : contextStrategy
   const strategy = named ?? role.contextStrategy
-  const { historyKeep } = defaults
-  const isKept = strategy?.strategy === 'hierarchical' && historyKeep !== undefined
-  if (strategy) role.contextStrategy = isKept ? { historyKeep, ...strategy } : strategy
+  const { historyKeep, maxTokens } = defaults
+  const isHierarchical = strategy?.strategy === 'hierarchical'
+  if (!isHierarchical && maxTokens !== undefined) role.maxTokens ??= maxTokens
+  if (strategy)
+    role.contextStrategy = isHierarchical && historyKeep !== undefined ? { historyKeep, ...strategy } : strategy
   return role
 }
 

@@ -96,6 +96,7 @@ t.test(
         systemPrompt: /^You are an orchestrator agent/,
         model: 'fast',
         maxTokens: 8_000,
+        maxRounds: 200,
         contextStrategy: { strategy: 'append_until_full', threshold: 0.8, keepRecent: 20 },
       },
       {
@@ -105,8 +106,28 @@ t.test(
         escalateTo: 'orchestrator',
       },
     ])
+    t.notOk('maxTokens' in agents[1]!, 'the limit of the orchestrator is not the window of the executor')
   },
 )
+
+t.test('rounds of a sub-task do not bound a conversation with the user', async (t) => {
+  const { file } = folder(t, { 'agents.yaml': REGISTRY, 'agent_config.yaml': 'rounds: { max_per_subtask: 2 }\n' })
+  const questions = Array.from({ length: 13 }, (_, i) => calls(['clarify_with_user', { question: `What is ${i}?` }]))
+  const { team, asked } = await desk(t, file, { orchestrator: [...questions, 'Now I know it all.'] })
+  team.events.subscribe((event) => {
+    if (event.type === 'question') void team.getRun(event.runId)?.answer(event.questionId, 'that')
+  })
+  t.equal((await team.execute('I need a web calculator')).finalOutput, 'Now I know it all.')
+  t.equal(asked.orchestrator?.length, 14)
+})
+
+t.test('an orchestrator whose model never answers comes to an end', async (t) => {
+  const { file } = folder(t, { 'agents.yaml': REGISTRY })
+  const plans = Array.from({ length: 250 }, (_, i) => calls(['create_task_plan', { goal: `plan ${i}`, tasks: ['go'] }]))
+  const { team, asked } = await desk(t, file, { orchestrator: plans })
+  t.match((await team.execute('go')).error, { message: /no answer after 200 rounds/ })
+  t.equal(asked.orchestrator?.length, 201, 'its rounds, and the summary of what it escalates')
+})
 
 t.test('the workspace is beside the file, or where the entry says', async (t) => {
   for (const [entry, place] of [
