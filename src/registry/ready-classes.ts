@@ -89,8 +89,8 @@ export type EntryWorkspace = string | Partial<WorkspaceOptions>
 const PATIENT = { responseTimeoutMs: 600_000 }
 
 /**
- * Rounds of an orchestrator's turn. `rounds.max_per_subtask` is the executor's limit: a conversation with many questions
- * to the user is none of its sub-tasks. This one ends a model that never answers.
+ * Rounds of an orchestrator's turn, to end a model that never answers. `rounds.max_per_subtask` is the executor's: a
+ * conversation with many questions to the user is none of its sub-tasks.
  */
 const ROUNDS_OF_CONVERSATION = 200
 
