@@ -64,8 +64,8 @@ const limits: readonly { of: RegExp; only?: RegExp; never?: RegExp }[] = [
 ]
 /** Started by their URL: nothing may run them by importing them. */
 const entries = ['src/actors/thread/thread-entry.ts', 'src/actors/turn/tool-entry.ts']
-const MOST_LINES = 111_700
-const LONGEST_FILE = 815
+const MOST_LINES = 106_700
+const LONGEST_FILE = 784
 const forbiddenFolders = ['utils', 'util', 'common', 'types', 'helpers']
 
 const imports = sourceFiles.flatMap((file) => importsOf(file).map((to) => ({ from: file.path, to })))
