@@ -206,6 +206,27 @@ t.test('a model asks the user, who may have choices; what is no question is told
   t.equal(lastOf(model.requests[2])?.content, 'b')
 })
 
+t.test('a round in which a person answered does not count, until there are too many', async (t) => {
+  const play = async (questions: number) => {
+    const asks = Array.from({ length: questions }, (_, i) => calls(['ask_user', { question: `Which ${i}?` }]))
+    const answers = byAgent({ ann: [...asks, calls(['agent_status', {}]), 'thanks'] })
+    const { team } = modelTeam(t, answers, [{ name: 'ann', maxRounds: 2, tools: ['ask_user', 'agent_status'] }], {
+      orchestration: asksAnn,
+    })
+    const rounds: unknown[] = []
+    team.events.subscribe((event) => {
+      if (event.type !== 'question') return
+      rounds.push(team.getAgent('ann')?.getProgress()?.round)
+      void team.getRun(event.runId)?.answer(event.questionId, 'b')
+    })
+    return { ...(await team.execute('go')), rounds }
+  }
+  const { finalOutput, rounds } = await play(5)
+  t.equal(finalOutput, 'thanks')
+  t.same(rounds, [1, 1, 1, 1, 1])
+  t.match((await play(203)).error, { code: 'TASK_REFUSED', message: /after 2 rounds/ })
+})
+
 t.test('guidance of the manager is told to the model once, then it has as many rounds again', async (t) => {
   const asks = calls(['request', { to: 'bob', content: 'again' }])
   const agents = [{ ...pair[0]!, maxRounds: 2, escalateTo: 'boss' }, pair[1]!, { name: 'boss' }]

@@ -130,6 +130,7 @@ export interface RoleInfo<Name extends string = string, Data = unknown> extends 
   /**
    * Rounds of model and tools in one turn, before the turn escalates. Default: 12. Each sub-task that the model names
    * by `decompose_task` has as many, until it calls `mark_subtask_complete`; so have the first 20 of a turn.
+   * A round in which a person answered does not count, up to 200 of them.
    */
   maxRounds?: number
   /**

@@ -178,6 +178,8 @@ export type Background<T> = Remembered & {
 export const MAX_ROUNDS = 12
 /** Verb that ends a turn without an answer. */
 const REFUSE = 'refuse'
+/** Number of rounds with an answer of a person that do not count: an answer may come from a program that has no end. */
+const MOST_ANSWERED_ROUNDS = 200
 /** Limit of rounds with calls of nonexistent tools only: such a model does not find its mistake by itself. */
 const MOST_LOST_ROUNDS = 3
 
@@ -228,6 +230,7 @@ class Loop<T> {
   #usage = NO_TOKENS
   #rehearsed = false
   #lost = 0
+  #answeredRounds = 0
   /** Number of the sub-task that it is at; 0 without any. */
   #subTask = 0
   /** True once the model has called a tool that exists: a `toolChoice` that demands a call is fulfilled then. */
@@ -275,7 +278,10 @@ class Loop<T> {
       if (this.#inPieces && answer.text !== '' && !refuses)
         throw this.#isLost(answer, 'after words that were read as its answer')
       this.#said.push({ role: 'assistant', content: answer.parts ?? answer.text, toolCalls: answer.toolCalls })
-      const { messages, made, ends, known } = await this.#tools.perform(answer.toolCalls, this.#request.signal)
+      const { messages, made, ends, known, byPerson } = await this.#tools.perform(
+        answer.toolCalls,
+        this.#request.signal,
+      )
       this.#said.push(...messages)
       if (ends?.isHandoff) return this.#handedOff(answer, messages)
       if (ends?.isFinal) return this.#finished(answer, ends.ends)
@@ -287,6 +293,9 @@ class Loop<T> {
       if (this.#beginsSubTask(answer)) {
         guided = false
         round = 0
+      } else if (byPerson && this.#answeredRounds < MOST_ANSWERED_ROUNDS) {
+        this.#answeredRounds += 1
+        round -= 1 // what a person answers is progress
       }
       if (round < this.#maxRounds) continue
       if (this.#turn.delegated.hasNews) {

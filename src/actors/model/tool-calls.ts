@@ -139,6 +139,8 @@ export interface Performed {
   ends: Extract<ToolOutcome, { ends: string }> | undefined
   /** Number of calls whose tool exists. */
   known: number
+  /** True if a person has answered one of them. */
+  byPerson: boolean
 }
 
 /** Number of calls of one answer that run at a time, unless the role sets it. */
@@ -192,7 +194,7 @@ export class OfferedTools {
    * is told of a failed call, which ends no other call. `signal` withdraws all of them.
    */
   async perform(calls: readonly ToolCall[], signal?: AbortSignal): Promise<Performed> {
-    const done: Performed = { messages: [], made: [], ends: undefined, known: 0 }
+    const done: Performed = { messages: [], made: [], ends: undefined, known: 0, byPerson: false }
     const limit = this.#turn.role.maxParallelToolCalls ?? MOST_AT_ONCE
     for (let at = 0; at < calls.length && done.ends === undefined; ) {
       let end = at + 1
@@ -203,6 +205,7 @@ export class OfferedTools {
       for (const [i, outcome] of outcomes.entries()) {
         const call = stretch[i]!
         if ('ends' in outcome) done.ends = outcome
+        else done.byPerson ||= outcome.byPerson === true
         const content = 'ends' in outcome ? outcome.ends : outcome.text
         done.messages.push({ role: 'tool', toolCallId: call.id, content })
         done.made.push(

@@ -191,7 +191,7 @@ export interface RoleTools {
  * in the place of this one. `isFinal`: the answer ends the whole task.
  */
 export type ToolOutcome =
-  | { text: Content; means?: string; failed?: true }
+  | { text: Content; means?: string; failed?: true; byPerson?: true }
   | { ends: string; data?: object; isHandoff?: true; isFinal?: true }
 
 export interface VerbTool {
@@ -608,6 +608,7 @@ function question(name: string, description: string): VerbTool {
         ...(input.choices !== undefined && { choices: input.choices as string[] }),
         ...(signal && { signal }),
       }),
+      byPerson: true,
     }),
   )
 }

@@ -34,6 +34,7 @@ const underWay = ({ instances }: Cell): Envelope<RunState>[] =>
 function progressIn(cell: Cell, envelope: Envelope<RunState>): Progress {
   const calls: ToolCall[] = []
   let round = 0
+  let isFree = false // with a question to a person it does not count
   let asked: LoggedFrame | undefined
   let answer: LoggedFrame | undefined
   for (const frame of loggedFrames(cell, envelope)) {
@@ -43,14 +44,18 @@ function progressIn(cell: Cell, envelope: Envelope<RunState>): Progress {
     if (kindOf(memory, at) !== CALL) continue
     const { content, data = '' } = readBody(memory, at)
     if (content === 'model') {
-      round += 1
+      if (!isFree) round += 1
+      isFree = false
       asked = frame
       answer = undefined
+    } else if (content === 'ask') {
+      isFree = round > 0
     } else if (content === 'tool') {
       const call = subTaskCall(data)
       if (!call) continue
       calls.push(call)
       round = 0
+      isFree = false
     }
   }
   const { maxRounds = MAX_ROUNDS } = cell.settings.info
