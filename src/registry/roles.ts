@@ -1,5 +1,6 @@
 /** Makes roles from the entries of `agents`. The entry itself has priority, then its class, then agent_config.yaml. */
 import { existsSync, readFileSync, statSync } from 'node:fs'
+import { basename } from 'node:path'
 import type { AgentRole, ContextStrategy, ToolReference } from '../actors/definition/role.ts'
 import type { ModelSchema, Tool } from '../actors/definition/tool.ts'
 import { VERB_NAMES } from '../actors/model/verb-tools.ts'
@@ -107,6 +108,34 @@ function moduleOfClass(name: string, file: URL): string | undefined {
   if (!/^[\p{L}_$][\p{L}\p{N}_$]*$/u.test(name)) return undefined
   const places = stemsOf(name).flatMap((stem) => ENDINGS.map((ending) => new URL(`./${stem}${ending}`, file)))
   return places.find(isFile)?.href
+}
+
+const COMMENTS_AND_STRINGS = /\/\*[\s\S]*?\*\/|\/\/.*|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"/g
+
+/**
+ * Refuses a class whose file also exports an object of its name that nothing there uses. Code of an agent runs in its
+ * thread alone: the host does not import the file, so the tools and the prompt of that object would count for nothing.
+ */
+function refuseUnread(name: string, module: string, path: string): void {
+  const source = sourceOf(module).replaceAll(COMMENTS_AND_STRINGS, '')
+  const word = `(?<![\\p{L}\\p{N}_$])${name.replaceAll('$', '\\$&')}(?![\\p{L}\\p{N}_$])`
+  const exported = new RegExp(`^export (?:class ${word}|(?:const|let|var) ${word}[^=\n]*=\\s*\\{)`, 'mu')
+  if (!exported.test(source) || new RegExp(word, 'u').test(source.replace(exported, ''))) return
+  const file = basename(new URL(module).pathname)
+  throw refusedAs(
+    `${path}.class`,
+    `"${name}", and ${file} exports ${name}, whose fields nobody reads`,
+    `a file whose default export is the agent's code, without ${name}`,
+    `Give it to the team: loadTeam(file, { agents: { ${name} } }), with module: import.meta.url in it. Or write its fields into the entry.`,
+  )
+}
+
+function sourceOf(module: string): string {
+  try {
+    return readFileSync(new URL(module), 'utf8')
+  } catch {
+    return '' // the thread that imports it says why
+  }
 }
 
 /** Returns the names of a class's file: as it is, and in lower case with '_' or '-' between its words. */
@@ -233,7 +262,10 @@ function ofClass(name: string, naming: Naming, { file, classes, ready }: Surroun
   const given = own(classes, name)
   if (given !== undefined) return withoutFolder(given, naming)
   const module = moduleOfClass(name, file)
-  if (module !== undefined) return withoutFolder({ module }, naming)
+  if (module !== undefined) {
+    refuseUnread(name, module, naming.path)
+    return withoutFolder({ module }, naming)
+  }
   const role = ready.role(name, naming)
   if (role !== undefined) return role
   const known = [...Object.keys(classes), ...ready.names]

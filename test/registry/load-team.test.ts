@@ -205,6 +205,34 @@ t.test('a class is found in a file beside the team, under each of its spellings'
   }
 })
 
+t.test('a file that exports its class by name, for nobody, is refused with what to do', async (t) => {
+  const load = (code: string) =>
+    loadTeam(folder(t, { 'agents.yaml': 'agents: { ann: { class: MyAgent } }', 'my_agent.js': code }).file)
+  const fields = "{ systemPrompt: 'You are MyAgent.', contextStrategy: { strategy: 'hierarchical' } }"
+  for (const code of [
+    `export const MyAgent = ${fields}\n${AGENT}`,
+    `// MyAgent\n${AGENT}\nexport const MyAgent = {\n  name: 'MyAgent',\n}`,
+    `export const MyAgent: Partial<AgentRole> = ${fields}\n${AGENT}`,
+    `export class MyAgent {}\n${AGENT}`,
+  ])
+    await t.rejects(
+      load(code),
+      {
+        code: 'CONFIGURATION',
+        message:
+          /agents\.yaml:1:25: agents\.ann\.class: .*my_agent\.js exports MyAgent.*loadTeam\(file, \{ agents: \{ MyAgent/,
+      },
+      code,
+    )
+  for (const code of [
+    `export const MyAgent = { receive: () => 'done' }\nexport default MyAgent`,
+    `export const MyAgent = defineAgent({})\n${AGENT}`,
+    `export const MyAgents = ${fields}\n${AGENT}`,
+    `/*\nexport const MyAgent = ${fields}\n*/\n${AGENT}`,
+  ])
+    t.match((await load(code)).agents[0]?.module, /my_agent\.js$/, code)
+})
+
 t.test('what was given by name goes before a file of that name', async (t) => {
   const { file } = folder(t, { 'agents.yaml': 'agents: { ann: { class: MyAgent } }', 'MyAgent.js': AGENT })
   const { agents } = await loadTeam(file, { agents: { MyAgent: { name: 'any', description: 'given' } } })
