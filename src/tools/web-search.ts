@@ -204,7 +204,14 @@ export function webSearch(options: WebSearchOptions): Tool<{ query: string }, Se
   })
 }
 
-function settingsFrom(options: WebSearchOptions) {
+function settingsFrom(options: WebSearchOptions | undefined) {
+  if (options === undefined) {
+    const services =
+      "{ apiKeyEnv: 'YOUR_KEY' } for Brave Search, { apiKeyEnv, engineId } for Google, or { provider: 'searxng', baseURL }"
+    throw new ConfigurationError(`webSearch needs options: ${services}. apiKeyEnv names the variable with the key.`, {
+      path: 'webSearch',
+    })
+  }
   const settings = checkedOptions('webSearch', optionsSchema, options)
   const { provider = settings.engineId === undefined ? 'brave' : 'google', apiKeyEnv, engineId, baseURL } = settings
   const wrong = (option: string, why: string) =>

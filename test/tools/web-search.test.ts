@@ -329,4 +329,8 @@ t.test('options that cannot work are refused when the tool is made', async (t) =
       JSON.stringify(options),
     )
   }
+  t.throws(() => Reflect.apply(webSearch, undefined, []), {
+    code: 'CONFIGURATION',
+    message: /needs options: \{ apiKeyEnv: .* Brave.*\{ apiKeyEnv, engineId \}.*\{ provider: 'searxng', baseURL \}/,
+  })
 })
