@@ -79,10 +79,10 @@ export const failuresAsText = (finished: readonly Finished[]): string =>
     .map(({ task, result }) => `- ${task.description} (${isLate(result) ? 'it took too long' : 'it failed'})`)
     .join('\n')
 
-/** Returns the words of `agent`, if a model plays it and it answers; else a fixed sentence. */
+/** Returns the words of `agent`, if there is one that a model plays, and it answers; else a fixed sentence. */
 export async function apologize(
   orchestrator: OrchestratorContext,
-  agent: string,
+  agent: string | undefined,
   prompt: string,
   { query, finished }: { query: string; finished: readonly Finished[] },
   limit: Pick<RequestOptions, 'timeoutMs' | 'wallClock'>,
@@ -91,7 +91,7 @@ export async function apologize(
     query,
     finished.every(({ result }) => isLate(result)),
   )
-  if (!isModel(orchestrator.agents, agent)) return usual
+  if (agent === undefined || !isModel(orchestrator.agents, agent)) return usual
   try {
     const { content } = await orchestrator.request(agent, prompt, { ...limit, metadata: IN_WORDS })
     return content.trim() || usual

@@ -6,8 +6,17 @@ import { checkBySchema } from '../actors/definition/schema.ts'
 import type { ModelSchema } from '../actors/definition/tool.ts'
 import { LAST_SPEAKER } from '../actors/model/last-speaker.ts'
 import { checkSchema, jsonIn, withAnswerSchema, writtenSchema } from '../actors/model/structured-output.ts'
+import { turnBehind } from '../actors/turn/context.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
-import { AgentFailedError, CancelledError, DramatisError, describe, ReplyInvalidError } from '../shared/errors.ts'
+import {
+  AgentFailedError,
+  CancelledError,
+  DramatisError,
+  describe,
+  type ErrorCode,
+  ReplyInvalidError,
+} from '../shared/errors.ts'
+import { resultOf } from './positions.ts'
 
 interface EnoughOptions extends Pick<RequestOptions, 'timeoutMs' | 'wallClock' | 'metadata'> {
   concurrency: number
@@ -185,6 +194,39 @@ export async function lastWord(
   const stream = orchestrator.requestStream(agent, content, asked)
   for await (const piece of stream) orchestrator.emit(piece)
   return stream.response
+}
+
+/** Failures that are decisions of who runs the team: another answer in their place would get around them. */
+const DECIDED: ReadonlySet<unknown> = new Set<ErrorCode>(['CONFIGURATION', 'GUARDRAIL'])
+
+/** Returns the failure of an agent that others can make up for. Throws the error if it is none. */
+export function madeUpFor(orchestrator: Pick<OrchestratorContext, 'signal'>, thrown: unknown): DramatisError {
+  const error = failureOf(orchestrator, thrown)
+  if (DECIDED.has(error.code)) throw error
+  return error
+}
+
+/**
+ * Asks one agent for an answer made of others, as `lastWord` does. If it fails, those answers are the run's answer as
+ * they are, `joined`, and the trace says so. It rejects if there are none, and if the run has an output: no joined
+ * answers fit a schema.
+ */
+export async function combinedBy(
+  orchestrator: OrchestratorContext,
+  agent: string,
+  content: string,
+  options: RequestOptions,
+  joined: string,
+): Promise<ReturnType<typeof resultOf>> {
+  try {
+    return resultOf({ agent, message: await lastWord(orchestrator, agent, content, options) })
+  } catch (thrown) {
+    const error = madeUpFor(orchestrator, thrown)
+    if (joined === '' || turnBehind(orchestrator)?.start.view.output !== undefined) throw error
+    const reason = `"${agent}" failed, and the results are joined: ${error.code}: ${error.message}`
+    orchestrator.decide('Who makes one answer of the results?', 'nobody', reason)
+    return { content: joined, structuredData: undefined }
+  }
 }
 
 /** Returns metadata that gives a model these verbs as tools for its turn. Code has all verbs, so it gets none. */

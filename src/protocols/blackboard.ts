@@ -8,9 +8,8 @@ import { ORCHESTRATOR } from '../mailbox/message.ts'
 import type { BlackboardScope } from '../runtime/settings/settings.ts'
 import { integer, oneOf, pause, refused, rule, shape } from '../shared/checks.ts'
 import { AgentFailedError, type DramatisError, UnknownAgentError } from '../shared/errors.ts'
-import { lastWord, tooFewAnswers, withVerbs } from './asking.ts'
+import { combinedBy, tooFewAnswers, withVerbs } from './asking.ts'
 import { entriesAsText, News, resultOfEntry, surest } from './news.ts'
-import { resultOf } from './positions.ts'
 import { promptsOf, type Speak, speaking } from './prompts.ts'
 import { Workers } from './run-tasks.ts'
 import { agentOf, agentsOf, choosing, interestsOf, namesIn, type Strategy } from './strategy.ts'
@@ -64,7 +63,7 @@ export interface BlackboardConfig<N extends string = string> {
    * confidence counts.
    */
   solutionType?: string
-  /** Agent that makes the answer from the entries if there is no solution. */
+  /** Agent that makes the answer from the entries if there is no solution. If it fails, the answer is a list of them. */
   synthesizer?: N
   /** Maximum number of times that each agent is asked. Default: 10. */
   maxRounds?: number
@@ -222,8 +221,7 @@ async function unsolved(
   if (synthesizer === undefined) return list
   const content = say('synthesize', { query, entries: list })
   const options = { structuredData: { query, entries }, metadata: IN_WORDS }
-  const message = await lastWord(orchestrator, synthesizer, content, options)
-  return resultOf({ agent: synthesizer, message })
+  return combinedBy(orchestrator, synthesizer, content, options, list)
 }
 
 function check(config: BlackboardConfig, team: readonly string[]): void {

@@ -5,7 +5,7 @@ import { TASK_ROUTINGS } from '../actors/definition/task.ts'
 import { IN_WORDS } from '../actors/model/last-speaker.ts'
 import { oneOf, refused, shape } from '../shared/checks.ts'
 import { DelegationRefusedError, UnknownAgentError } from '../shared/errors.ts'
-import { lastWord, tooFewAnswers } from './asking.ts'
+import { combinedBy, lastWord, tooFewAnswers } from './asking.ts'
 import { type ConflictRule, elect, resolveConflict, statementOf } from './conflict.ts'
 import { CONFLICT_RULES, conflictsAmong, conflictsAsData, withConflicts } from './conflicts.ts'
 import { asData, asText, resultOf } from './positions.ts'
@@ -51,7 +51,8 @@ const COLLABORATE = {
  * on.
  *
  * A sub-task comes with a `SubTask` as `structuredData`. If a sub-task fails, its error takes the place of the result.
- * If all teammates refuse it, its place says so. The run fails if no sub-task has a result.
+ * If all teammates refuse it, its place says so. The run fails if no sub-task has a result. If the synthesizer fails, the
+ * answer is the results, each under its agent's name.
  *
  * @example
  * createTeam({ agents, orchestration: { strategy: 'collaborate', decomposer: 'planner', aggregation: 'join' } })
@@ -180,8 +181,8 @@ async function whole(
   if (how.by !== 'synthesize') return withConflicts(outcomes.map(answerLine).join('\n'), conflicts)
   const content = say('synthesize', { query, results: withConflicts(asText(outcomes), conflicts) })
   const structuredData = { query, ...asData(outcomes), ...conflictsAsData(conflicts) }
-  const message = await lastWord(orchestrator, how.synthesizer, content, { structuredData, metadata: IN_WORDS })
-  return resultOf({ agent: how.synthesizer, message })
+  const instead = withConflicts(asText([first, ...others]), conflicts)
+  return combinedBy(orchestrator, how.synthesizer, content, { structuredData, metadata: IN_WORDS }, instead)
 }
 
 const answerLine = (outcome: Outcome): string =>

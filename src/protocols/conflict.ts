@@ -4,7 +4,7 @@ import { canonical } from '../actors/model/decisions.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
 import { isObject } from '../shared/checks.ts'
 import { ConsensusError, ReplyInvalidError } from '../shared/errors.ts'
-import { askFor, lastWord } from './asking.ts'
+import { askFor, combinedBy, madeUpFor } from './asking.ts'
 import {
   type Answered,
   asData,
@@ -104,8 +104,7 @@ export async function judged(
     orchestrator.decide(question, about, `The judge "${judge}" says so, and makes one answer of theirs.`)
     return contradictions
   } catch (error) {
-    if (!(error instanceof ReplyInvalidError)) throw error
-    orchestrator.decide(question, 'not known', error.message)
+    orchestrator.decide(question, 'not known', madeUpFor(orchestrator, error).message)
     return undefined
   }
 }
@@ -223,10 +222,10 @@ async function joined(
   })
   const list = decided.map(({ about, statement, agents }) => `- ${about}: ${statement} (${agents.join(', ')})`)
   const values = { query, decided: list.join('\n') || 'Nothing: they do not.', answers: asText(answers) }
-  const message = await lastWord(orchestrator, judge, speaking(CONFLICT)('join', values), {
-    structuredData: { ...asData(answers), decided },
-  })
-  return resultOf({ agent: judge, message })
+  const options = { structuredData: { ...asData(answers), decided } }
+  const merged = asText(answers)
+  const instead = list.length === 0 ? merged : `${merged}\n\n## Contradictions\n\n${list.join('\n')}`
+  return combinedBy(orchestrator, judge, speaking(CONFLICT)('join', values), options, instead)
 }
 
 const say = speaking(JUDGE)
@@ -249,16 +248,16 @@ export async function pickBest(
   throw new ReplyInvalidError(message, { agent: judge, content: reply.content, accepted: names })
 }
 
-/** Returns the judge's own answer, made from answers that differ. */
+/** Returns the judge's own answer, made from answers that differ; `joined` if the judge fails. */
 export async function synthesize(
   orchestrator: OrchestratorContext,
   judge: string,
   query: string,
   answers: readonly Answered[],
-): Promise<Answered> {
+  joined: string,
+): Promise<Result> {
   const content = say('synthesize', { query, answers: asText(answers) })
-  const message = await lastWord(orchestrator, judge, content, { structuredData: asData(answers) })
-  return { agent: judge, ok: true, message }
+  return combinedBy(orchestrator, judge, content, { structuredData: asData(answers) }, joined)
 }
 
 function named({ content, structuredData }: AgentMessage, names: readonly string[]): unknown {
@@ -313,7 +312,7 @@ export async function resolveConflict(
       const contested = [...byKey].flatMap(([key, claims]) => (claims.length > 1 ? [key] : []))
       const about = contested.length > 0 ? ` They contradict each other about ${contested.join(', ')}.` : ''
       orchestrator.decide(QUESTION, how.judge, `It makes one answer of them.${about}`)
-      return resultOf(await synthesize(orchestrator, how.judge, query, answers))
+      return synthesize(orchestrator, how.judge, query, answers, asText(answers))
     }
   }
 }

@@ -5,7 +5,7 @@ import type { ScriptResult } from '../actors/definition/protocol.ts'
 import { isObject } from '../shared/checks.ts'
 import { ConsensusError, ReplyInvalidError, shown } from '../shared/errors.ts'
 import { sentencesOf, wordsOf } from '../shared/sentences.ts'
-import { lastWord } from './asking.ts'
+import { combinedBy } from './asking.ts'
 import {
   type Claim,
   type ConflictRule,
@@ -181,8 +181,9 @@ export async function combine(
   switch (how.by) {
     case 'merge': {
       const conflicts = await conflictsAmong(orchestrator, query, answers.map(statementOf), how)
-      if (conflicts.length === 0 || how.rule !== 'synthesize') return withConflicts(asText(answers), conflicts)
-      return resultOf(await synthesize(orchestrator, how.judge, query, answers))
+      const merged = withConflicts(asText(answers), conflicts)
+      if (conflicts.length === 0 || how.rule !== 'synthesize') return merged
+      return synthesize(orchestrator, how.judge, query, answers, merged)
     }
     case 'vote':
       return resolveConflict(orchestrator, query, answers, how)
@@ -198,8 +199,8 @@ export async function combine(
       const conflicts = await conflictsAmong(orchestrator, query, answers.map(statementOf), {})
       const content = `${query}\n\n${withConflicts(asText(outcomes), conflicts)}`
       const structuredData = { ...asData(outcomes), ...conflictsAsData(conflicts) }
-      const message = await lastWord(orchestrator, aggregator, content, { structuredData })
-      return resultOf({ agent: aggregator, message })
+      const merged = withConflicts(asText(answers), conflicts)
+      return combinedBy(orchestrator, aggregator, content, { structuredData }, merged)
     }
   }
 }

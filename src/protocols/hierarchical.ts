@@ -94,8 +94,8 @@ export interface HierarchicalConfig<N extends string = string> {
    */
   maxDelegationDepth?: number
   /**
-   * true: the manager makes the answer from the results. false: the answer is the results, each under its worker's
-   * name. Default: true.
+   * true: the manager makes the answer from the results. false, or if the manager fails then: the answer is the results,
+   * each under its worker's name. Default: true.
    */
   managerSummarizes?: boolean
   /**
@@ -167,7 +167,7 @@ export const hierarchical: Strategy<HierarchicalConfig> = {
         const how = { rule, judge: rule && manager.name }
         const conflicts = await conflictsAmong(orchestrator, query, statementsOf(results), how)
         if (!managerSummarizes) return withConflicts(joinedResults(results), conflicts)
-        return resultOf({ agent: manager.name, message: await manager.summarize(results, conflicts) })
+        return manager.summarize(results, conflicts)
       },
     }
   },

@@ -1,19 +1,28 @@
 /** Questions to an agent that leads others, and the schemas of its answers. It imports zod, so it is loaded late. */
 import { z } from 'zod'
 import type { OrchestratorContext } from '../actors/definition/context.ts'
+import type { ScriptResult } from '../actors/definition/protocol.ts'
 import type { ModelSchema } from '../actors/definition/tool.ts'
 import { colleagueAsLine } from '../actors/model/prompt.ts'
 import { jsonIn } from '../actors/model/structured-output.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
 import { asSubTask } from '../mailbox/sub-task.ts'
 import type { DramatisError } from '../shared/errors.ts'
-import { type AskedFor, type Asking, askFor, type LastWords, lastWord } from './asking.ts'
+import { type AskedFor, type Asking, askFor, combinedBy, lastWord } from './asking.ts'
 import { type Conflict, conflictsAsData, withConflicts } from './conflicts.ts'
 import { absent, condition, note, portable } from './forms.ts'
 import type { HIERARCHICAL, Speak } from './prompts.ts'
 import type { RunIf } from './run-if.ts'
 import { passingOn } from './run-tasks.ts'
-import { asData, errorAsData, resultsAsData, resultsWithTasks, type TaskResult, wordsOf } from './task-results.ts'
+import {
+  asData,
+  errorAsData,
+  joinedResults,
+  resultsAsData,
+  resultsWithTasks,
+  type TaskResult,
+  wordsOf,
+} from './task-results.ts'
 import { circleAmong, MOST_TASKS } from './tasks.ts'
 
 /** A manager's plan: tasks for workers, of which some need the results of others, or are run on a condition. */
@@ -55,11 +64,9 @@ const planFor = (workers: readonly string[]) =>
     }),
   )
 
-type Leading = LastWords & Pick<OrchestratorContext, 'runId'>
-
 export class Manager {
   readonly name: string
-  readonly #orchestrator: Leading
+  readonly #orchestrator: OrchestratorContext
   readonly #query: string
   readonly #say: Speak<keyof typeof HIERARCHICAL>
   readonly #names: readonly string[]
@@ -67,7 +74,7 @@ export class Manager {
   readonly #choice: ModelSchema<unknown, Choice>
 
   constructor(
-    orchestrator: Leading,
+    orchestrator: OrchestratorContext,
     name: string,
     workers: OrchestratorContext['agents'],
     query: string,
@@ -117,11 +124,13 @@ export class Manager {
     return lastWord(this.#orchestrator, this.name, content, options)
   }
 
-  summarize(results: readonly TaskResult[], conflicts: readonly Conflict[]): Promise<AgentMessage> {
+  /** Returns the manager's answer; the results of those who had some, joined, if the manager fails. */
+  summarize(results: readonly TaskResult[], conflicts: readonly Conflict[]): Promise<ScriptResult> {
     const all = withConflicts(resultsWithTasks(results), conflicts)
     const content = this.#say('summary', { query: this.#query, results: all })
     const data = { query: this.#query, results: resultsAsData(results), ...conflictsAsData(conflicts) }
-    return lastWord(this.#orchestrator, this.name, content, asData('summary', data))
+    const instead = withConflicts(joinedResults(results.filter(({ ok }) => ok)), conflicts)
+    return combinedBy(this.#orchestrator, this.name, content, asData('summary', data), instead)
   }
 
   /** Asks about a step. `data`: for code, in place of the texts of the same names. */

@@ -11,7 +11,8 @@ import { agentOf, agentsOf, choosing, namesIn, type Strategy } from './strategy.
 /**
  * Independent agents work on the same query at the same time, and their answers are combined into one. Source: document
  * 002, 2.2.3. 'merge' puts the answers under headings, 'vote' counts them, 'best' lets the judge choose, 'custom'
- * passes all outcomes to an agent or a function. Durations are in ms.
+ * passes all outcomes to an agent or a function. If an agent that is to make one answer of several fails, they are
+ * merged. Durations are in ms.
  *
  * @example
  * createTeam({ agents, orchestration: { strategy: 'parallel', aggregationStrategy: 'vote', waitFor: 3 } })

@@ -13,13 +13,12 @@ import {
   skippedSubTask,
 } from '../mailbox/sub-task.ts'
 import { isObject } from '../shared/checks.ts'
-import { AgentFailedError, CancelledError, ReplyInvalidError } from '../shared/errors.ts'
-import { askFor, failureOf, isModel, lastWord, outcomeOf } from './asking.ts'
+import { AgentFailedError, CancelledError, type DramatisError, ReplyInvalidError } from '../shared/errors.ts'
+import { askFor, combinedBy, failureOf, isModel, outcomeOf } from './asking.ts'
 import type { Statement } from './conflict.ts'
-import { type Conflict, conflictsAsData } from './conflicts.ts'
+import { type Conflict, conflictsAsData, withConflicts } from './conflicts.ts'
 import type { Worker } from './forms.ts'
 import { passedOn } from './pass-on.ts'
-import { resultOf } from './positions.ts'
 import type { Ended, RunIf } from './run-if.ts'
 import { wordsOf } from './task-results.ts'
 import { circleIn, type Finished, isDone, MOST_TASKS, type PlannedTask, runInOrder } from './tasks.ts'
@@ -32,7 +31,10 @@ export const isLate = ({ status, errorDetails }: SubTaskResult): boolean =>
 /** Returns one line per result, in the order of the plan, with the reason where there is none. */
 export const joined = (finished: readonly Finished[]): string => finished.map(lineOf).join('\n')
 
-/** Returns the answer of an agent to `content`, which contains the results; it also gets them as data. */
+/**
+ * Returns the answer of an agent to `content`, which contains the results; it also gets them as data. If it fails, the
+ * answer is the results of those who had some, joined.
+ */
 export async function synthesized(
   orchestrator: OrchestratorContext,
   agent: string,
@@ -42,11 +44,10 @@ export async function synthesized(
   conflicts: readonly Conflict[],
 ): Promise<ScriptResult> {
   const results = finished.map(({ task, result }) => ({ task: task.description, ...result }))
-  const message = await lastWord(orchestrator, agent, content, {
-    structuredData: { query, results, ...conflictsAsData(conflicts) },
-    metadata: IN_WORDS,
-  })
-  return resultOf({ agent, message })
+  const structuredData = { query, results, ...conflictsAsData(conflicts) }
+  const found = finished.filter(isDone).map(({ result, words }) => `## ${result.workerAgentRole}\n\n${words}`)
+  const instead = withConflicts(found.join('\n\n'), conflicts)
+  return combinedBy(orchestrator, agent, content, { structuredData, metadata: IN_WORDS }, instead)
 }
 
 export const statementsOf = (finished: readonly Finished[]): Statement[] =>
@@ -66,8 +67,16 @@ function lineOf({ task, result, words }: Finished): string {
   return `(sub-task ${task.number} ${isLate(result) ? 'was late' : 'failed'}: ${result.errorDetails.message})`
 }
 
-export function nothingDone(text: string, finished: readonly Finished[]): AgentFailedError {
-  return new AgentFailedError(text, { results: finished.map(({ result }) => result) })
+/** `failures`: of agents that had no sub-task; the error has them as data. */
+export function nothingDone(text: string, finished: readonly Finished[], failures: readonly Failure[] = []) {
+  const listed = failures.map(({ agent, error }) => ({ agent, ...error.toJSON() }))
+  const results = finished.map(({ result }) => result)
+  return new AgentFailedError(text, { results, ...(listed.length > 0 && { failures: listed }) })
+}
+
+export interface Failure {
+  readonly agent: string
+  readonly error: DramatisError
 }
 
 /**

@@ -3,7 +3,7 @@ import type { RequestOptions } from '../actors/definition/context.ts'
 import type { ScriptResult } from '../actors/definition/protocol.ts'
 import { type Colleague, colleagueAsLine } from '../actors/model/prompt.ts'
 import { integer, oneOf, refused, shape, wait } from '../shared/checks.ts'
-import { ReplyInvalidError, UnknownAgentError } from '../shared/errors.ts'
+import { type DramatisError, type ErrorCode, ReplyInvalidError, UnknownAgentError } from '../shared/errors.ts'
 import { apologize, failuresAsText } from './apologize.ts'
 import { failureOf, lastWord } from './asking.ts'
 import { CONFLICT_RULES, conflictsAmong, withConflicts } from './conflicts.ts'
@@ -12,6 +12,7 @@ import { resultOf } from './positions.ts'
 import { promptsOf, speaking, withSections } from './prompts.ts'
 import {
   askWorker,
+  type Failure,
   inheritedBy,
   joined,
   nothingDone,
@@ -29,7 +30,7 @@ import { agentOf, agentsOf, type Strategy } from './strategy.ts'
 import { type Finished, isDone, type PlannedTask } from './tasks.ts'
 
 /**
- * Prompts for the planner and the aggregator. `apology` is for the aggregator, if a model plays it and no expert could
+ * Prompts for the planner and the aggregator. `apology` is for the aggregator, if a model plays it and nobody could
  * help; a user's own text in its place is the answer itself.
  */
 const SUPERVISOR = {
@@ -64,8 +65,10 @@ export type FlowMode = 'multi_agent' | 'graph' | 'tools'
  * not support functions, JSON is accepted. A plan that does not match the schema, or has a cycle, is sent back once.
  * Each task goes to its expert with a `SubTask` as `structuredData`; one whose `runIf` does not hold is skipped. An
  * expert that fails or is late fails only its own task: the answer says what is missing, and `failures` has the errors.
- * The run fails if all tasks fail, with a friendly text in the language of the query. It also fails if the aggregator
- * does; then the run's history has the results.
+ * The run fails if nobody could help, with a friendly text in the language of the query: if all tasks fail, or if there
+ * is no plan and the fallback fails, too, or there is none. `failures` and `error.details` have the reasons. Wrong
+ * options, a budget, a guardrail and the end of the run keep their errors. If the aggregator fails, the answer is the
+ * results, each under its expert's name.
  *
  * @example
  * createTeam({
@@ -120,8 +123,9 @@ export interface SupervisorConfig<N extends string = string> {
    */
   conflictResolution?: 'vote' | 'priority' | 'evidence' | 'synthesize' | 'fail'
   /**
-   * Your own texts instead of `plan`, `replan` and `combine`, and instead of the answer if all tasks fail (`apology`).
-   * Left out, the aggregator writes that, if a model plays it, else it is a fixed sentence by the script of the query.
+   * Your own texts instead of `plan`, `replan` and `combine`, and instead of the answer if nobody could help (`apology`).
+   * Left out, the aggregator writes that, if a model plays it and it has not failed itself; else it is a fixed sentence
+   * by the script of the query.
    */
   prompts?: Partial<Record<string, string>>
 }
@@ -140,8 +144,15 @@ export const supervisor: Strategy<SupervisorConfig> = {
     return {
       name: 'supervisor',
       async run(orchestrator, query) {
-        const alone = async (agent: string, options?: RequestOptions): Promise<ScriptResult> =>
-          resultOf({ agent, message: await lastWord(orchestrator, agent, query, options) })
+        /** Failures of those who were to plan, to answer alone, or to combine. */
+        const failed: Failure[] = []
+        const alone = async (agent: string, options?: RequestOptions): Promise<ScriptResult> => {
+          try {
+            return resultOf({ agent, message: await lastWord(orchestrator, agent, query, options) })
+          } catch (thrown) {
+            throw await nobodyHelped(agent, thrown)
+          }
+        }
         if (flow === 'tools') return alone(fallback ?? planner)
 
         const workers = () => all.flatMap((name) => orchestrator.agents.find((agent) => agent.name === name) ?? [])
@@ -151,12 +162,17 @@ export const supervisor: Strategy<SupervisorConfig> = {
         if (tasks.length === 0) return alone(fallback ?? planner, limit)
         const finished = await runTasks(orchestrator, tasks, perform)
         const failures = finished.filter(({ result }) => result.status === 'FAILED')
-        if (failures.length > 0 && !finished.some(isDone)) throw nothingDone(await apology(), finished)
+        if (failures.length > 0 && !finished.some(isDone))
+          throw nothingDone(await apology(failures, aggregator), finished)
         const { conflictResolution: rule } = config
         const how = { rule, judge: rule && aggregator }
         const conflicts = await conflictsAmong(orchestrator, query, statementsOf(finished), how)
         const content = say('combine', { query, results: withConflicts(resultsAsText(finished), conflicts) })
-        return synthesized(orchestrator, aggregator, content, query, finished, conflicts)
+        try {
+          return await synthesized(orchestrator, aggregator, content, query, finished, conflicts)
+        } catch (thrown) {
+          throw await nobodyHelped(aggregator, thrown)
+        }
 
         /** Returns the plan of the fixed flow: the query as the task of each expert. */
         function sameForAll(): Pick<Plan, 'tasks' | 'message'> {
@@ -166,10 +182,24 @@ export const supervisor: Strategy<SupervisorConfig> = {
           }
         }
 
-        async function apology(): Promise<string> {
+        /** `speaker`: who is asked for the words, if anybody is. */
+        async function apology(failures: readonly Finished[], speaker: string | undefined): Promise<string> {
           if (config.prompts?.apology !== undefined) return say('apology', { query, failures: joined(failures) })
           const prompt = say('apology', { query, failures: failuresAsText(failures) })
-          return apologize(orchestrator, aggregator, prompt, { query, finished: failures }, limit)
+          return apologize(orchestrator, speaker, prompt, { query, finished: failures }, limit)
+        }
+
+        /** Returns the error of a run whose last hope was that agent: the apology, or the failure itself. */
+        async function nobodyHelped(agent: string, thrown: unknown): Promise<DramatisError> {
+          const error = failureOf(orchestrator, thrown)
+          if (TOLD.has(error.code)) return error
+          failed.push({ agent, error })
+          const finished = failed.map(({ agent, error }, at) => {
+            const task = { number: at + 1, description: query, needs: [], agent }
+            return undone(orchestrator, task, error.message, error.code)
+          })
+          const isDown = failed.some((failure) => failure.agent === aggregator)
+          return nothingDone(await apology(finished, isDown ? undefined : aggregator), finished, failed)
         }
 
         /** Returns the plan; one without tasks if the fallback has to answer without a plan. */
@@ -184,8 +214,11 @@ export const supervisor: Strategy<SupervisorConfig> = {
             return plan
           } catch (thrown) {
             const error = failureOf(orchestrator, thrown)
-            if (fallback === undefined) throw error
-            orchestrator.decide('What is to be done?', fallback, `It gets the query. No plan: ${error.message}`)
+            const next = fallback === undefined ? 'nothing' : fallback
+            const reason = `${fallback === undefined ? '' : 'It gets the query. '}No plan: ${error.message}`
+            orchestrator.decide('What is to be done?', next, reason)
+            if (fallback === undefined) throw await nobodyHelped(planner, error)
+            failed.push({ agent: planner, error })
             return { tasks: [] }
           }
         }
@@ -233,6 +266,14 @@ export const supervisor: Strategy<SupervisorConfig> = {
     }
   },
 }
+
+/** Failures with which the run fails as they are: whoever runs the team has to do something about it. */
+const TOLD: ReadonlySet<unknown> = new Set<ErrorCode>([
+  'CONFIGURATION',
+  'BUDGET_EXCEEDED',
+  'GUARDRAIL',
+  'UNKNOWN_AGENT',
+])
 
 const nobodyLeft = (roles: readonly string[]) =>
   new UnknownAgentError(`None of the experts is in the team any more: ${roles.join(', ')}. Add one with addAgent().`)

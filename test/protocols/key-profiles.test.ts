@@ -63,7 +63,8 @@ t.test('a planner may name only what exists', async (t) => {
   for (const options of [{ keys }, {}]) {
     const experts = 'keys' in options ? [ann] : [{ name: 'ann' }]
     const { team } = desk(t, [wrong, wrong], experts, options)
-    t.match((await team.execute('Work!')).error, { code: 'REPLY_INVALID', message: /apiKeysConfigRef/ })
+    const failures = [{ code: 'REPLY_INVALID', message: /apiKeysConfigRef/ }]
+    t.match((await team.execute('Work!')).error, { code: 'AGENT_FAILED', details: { failures } })
   }
 })
 

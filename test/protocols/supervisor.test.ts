@@ -336,8 +336,10 @@ for (const [what, reply, reason] of useless)
   t.test(`a plan ${what} is sent back once; then the fallback gets the query, or the run fails`, async (t) => {
     const script = Array.from({ length: what === 'empty' ? 1 : 2 }, () => ({ agent: 'chief', reply }))
     const lost = await asked(t, script, { a: echo })
-    t.notOk(lost.result.success)
-    t.match(lost.result.error?.message, reason)
+    const failures = [{ agent: 'chief', code: 'REPLY_INVALID', message: reason }]
+    const message = /^Sorry, I could not/
+    t.match(lost.result, { success: false, error: { code: 'AGENT_FAILED', message, details: { failures } } })
+    t.match(lost.result.orchestrationTrace.decisions, [{ choice: 'nothing', reason }])
     const { result } = await asked(t, script, { a: echo, general: echo }, { experts: ['a'], fallback: 'general' })
     t.equal(result.finalOutput, 'general: What?')
     t.match(result.orchestrationTrace.decisions, [{ choice: 'general', reason }])
@@ -503,14 +505,16 @@ t.test('an aggregator of its own makes the answer, of code or of a model', async
   t.equal(result.finalOutput, 'What? A=a: A')
 })
 
-t.test('without an answer of the aggregator the run fails, and its history has what was found', async (t) => {
+t.test('without an answer of the aggregator what was found is the answer, and it is a failure', async (t) => {
   const { result } = await asked(
     t,
     [plan({ agent: 'a', task: 'A' })],
     { a: echo, editor: throws('no ink') },
     { experts: ['a'], aggregator: 'editor' },
   )
-  t.match(result, { success: false, error: { code: 'AGENT_FAILED', message: /"editor".*no ink/ } })
+  t.match(result, { success: true, finalOutput: '## a\n\na: A' })
+  t.match(result.failures, [{ agent: 'editor', error: { code: 'AGENT_FAILED', message: /no ink/ } }])
+  t.match(result.orchestrationTrace.decisions.at(-1), { choice: 'nobody', reason: /^"editor" failed.*no ink/ })
   t.ok(result.messageHistory.some(({ sender, content }) => sender === 'a' && content === 'a: A'))
 })
 
@@ -521,7 +525,10 @@ t.test('the fallback has as long for the query as for a task', async (t) => {
   ]
   const config = { experts: ['a'], fallback: 'general', timeoutPerAgentMs: 10_000 }
   const { result } = await asked(t, useless, { a: echo, general: after(10_001) }, config)
-  t.match(result.error, { code: 'REQUEST_TIMEOUT', message: /"general" .*within 10000 ms/ })
+  t.match(result.error?.details.failures, [
+    { agent: 'chief', code: 'REPLY_INVALID' },
+    { agent: 'general', code: 'REQUEST_TIMEOUT', message: /"general" .*within 10000 ms/ },
+  ])
   const alone = await asked(t, [], { a: echo, general: after(10_001) }, { ...config, flow: 'tools' })
   t.equal(alone.result.finalOutput, 'done', 'who answers alone by the flow has the time of any request')
 })
