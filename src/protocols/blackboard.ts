@@ -63,7 +63,9 @@ export interface BlackboardConfig<N extends string = string> {
    * confidence counts.
    */
   solutionType?: string
-  /** Agent that makes the answer from the entries if there is no solution. If it fails, the answer is a list of them. */
+  /**
+   * Agent that makes the answer from the entries if there is no solution. If it fails, the answer is a list of them.
+   */
   synthesizer?: N
   /** Maximum number of times that each agent is asked. Default: 10. */
   maxRounds?: number

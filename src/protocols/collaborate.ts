@@ -51,8 +51,8 @@ const COLLABORATE = {
  * on.
  *
  * A sub-task comes with a `SubTask` as `structuredData`. If a sub-task fails, its error takes the place of the result.
- * If all teammates refuse it, its place says so. The run fails if no sub-task has a result. If the synthesizer fails, the
- * answer is the results, each under its agent's name.
+ * If all teammates refuse it, its place says so. The run fails if no sub-task has a result. If the synthesizer fails,
+ * the answer is the results, each under its agent's name.
  *
  * @example
  * createTeam({ agents, orchestration: { strategy: 'collaborate', decomposer: 'planner', aggregation: 'join' } })

@@ -94,8 +94,8 @@ export interface HierarchicalConfig<N extends string = string> {
    */
   maxDelegationDepth?: number
   /**
-   * true: the manager makes the answer from the results. false, or if the manager fails then: the answer is the results,
-   * each under its worker's name. Default: true.
+   * true: the manager makes the answer from the results. false, or if the manager fails then: the answer is the
+   * results, each under its worker's name. Default: true.
    */
   managerSummarizes?: boolean
   /**

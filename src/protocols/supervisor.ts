@@ -123,9 +123,9 @@ export interface SupervisorConfig<N extends string = string> {
    */
   conflictResolution?: 'vote' | 'priority' | 'evidence' | 'synthesize' | 'fail'
   /**
-   * Your own texts instead of `plan`, `replan` and `combine`, and instead of the answer if nobody could help (`apology`).
-   * Left out, the aggregator writes that, if a model plays it and it has not failed itself; else it is a fixed sentence
-   * by the script of the query.
+   * Your own texts instead of `plan`, `replan` and `combine`, and instead of the answer if nobody could help
+   * (`apology`). Left out, the aggregator writes that, if a model plays it and it has not failed itself; else it is a
+   * fixed sentence by the script of the query.
    */
   prompts?: Partial<Record<string, string>>
 }
