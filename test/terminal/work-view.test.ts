@@ -14,7 +14,7 @@ import { Chat } from '../../src/service/terminal/chat.ts'
 import { type ChatState, chatLines, taskLines } from '../../src/service/terminal/chat-view.ts'
 import { localSource, remoteSource } from '../../src/service/terminal/source.ts'
 import { columns } from '../../src/service/terminal/top-view.ts'
-import { WorkNews } from '../../src/service/terminal/work.ts'
+import { SeenSubtasks, WorkNews } from '../../src/service/terminal/work.ts'
 import { systemClock } from '../../src/shared/clock.ts'
 import { silent } from '../kit/team.ts'
 import { type Answer, calls, FakeModel } from '../models/fake-model.ts'
@@ -68,6 +68,7 @@ const STATE: ChatState = {
   writing: '',
   isBusy: false,
   hasPanel: true,
+  seen: new SeenSubtasks(),
   others: new Map(),
   input: '',
   cursor: 0,
@@ -87,6 +88,7 @@ t.test(
     const isFolded = foldedUntil(() => (fold.agents.get('task_executor')?.modelCalls ?? 0) >= 3)
     const run = team.launch('I need a calculator.')
     await Promise.all([isAtWork, isFolded])
+    STATE.seen.look(fold.agents.keys(), source.progress)
     for (const [width, height] of [
       [79, 40],
       [159, 40],
@@ -108,7 +110,7 @@ t.test(
         /^ {2}conversation \[\.{8}\|\.{2}\] 4 messages, 15\/8,000 tokens, summary at 6,400$/m,
         /^ {2}conversation \[\.{10}\] \d messages, 15\/128,000 tokens$/m,
         /^last messages of task_executor\n(?: {2}(?:assistant|tool): .*\n){4}/m,
-        /^figures {2}2 tasks, \d+ messages, 0 turns, \d calls of models, \d of tools, \d+ tokens$/m,
+        /^figures {2}\S+ \S+, 2 tasks, \d+ messages, 0 turns, \d calls of models, \d of tools,\s+\d+\s+tokens$/m,
       ])
         t.match(text, part, `${width} columns`)
     }
@@ -127,6 +129,8 @@ t.test(
     const text = chatLines(fold, STATE, { width: 79, height: 40 }, fold.now, source).join('\n')
     t.match(text, /^goal {2}\[#{5}\] I need a calculator\. +2 of 2 tasks$/m, 'the last work stays')
     t.match(text, /^ {4}\[x\] \[#{5}\] Write the calculator\. +task_executor: completed/m)
+    t.match(text, /^ {6}\[x\] \[#{5}\] write calc\.py +completed$/m, 'with its sub-tasks')
+    t.match(text, /^ {6}\[ \] \[\.{5}\] 測試它 +pending$/m, 'nobody is at it any more')
     watching.abort()
   },
 )

@@ -6,13 +6,14 @@ import { grouped } from '../../shared/text.ts'
 import type { DigestFold, FoldedAgent } from '../digest/digest-fold.ts'
 import type { TeamSource } from './source.ts'
 import { bar, cut, fit, type Size, wrapped } from './top-view.ts'
-import { lastLines, type ProgressOf, roundOf, workLines } from './work.ts'
+import { lastLines, type ProgressOf, roundOf, runsShown, type SeenSubtasks, workLines } from './work.ts'
 
 export interface ChatState {
   /** Begin of the last line of the answer that is being written, as much as a screen shows. */
   writing: string
   isBusy: boolean
   hasPanel: boolean
+  seen: SeenSubtasks
   /** Questions of other tasks, by the number that `/answer` takes. A line answers the own task alone. */
   others: ReadonlyMap<number, DigestQuestion>
   /** Input line, and place of the cursor in it. */
@@ -33,7 +34,7 @@ export function chatLines(
   const prompt = promptLine(state, width)
   const above = [
     ...(state.writing === '' ? [] : [state.writing]),
-    ...(state.hasPanel ? panelLines(fold, width, now, source) : []),
+    ...(state.hasPanel ? panelLines(fold, state.seen, width, now, source) : []),
     ...(state.isBusy ? [workLine(fold, now)] : []),
     ...questionLines(fold, state.others).flatMap((line) => wrapped(line, width)),
   ]
@@ -85,17 +86,17 @@ function questionText({ text, choices = [] }: DigestQuestion): string {
   return [text, ...choices.map((choice, at) => `${at + 1} ${choice}`)].join('  ')
 }
 
-function panelLines(fold: DigestFold, width: number, now: number, source: AgentSource): string[] {
+function panelLines(fold: DigestFold, seen: SeenSubtasks, width: number, now: number, source: AgentSource): string[] {
   const agents = fold.members
   const found = new Map(agents.map(({ name }) => [name, source.progress(name)])) // it is read from the log: once a frame
   const progress: ProgressOf = (agent) => found.get(agent)
   return [
     fit('-- team ', width).trimEnd().padEnd(width, '-'),
     ...agents.flatMap((agent) => agentLines(agent, source.context(agent.name), progress(agent.name))),
-    ...workLines(fold, width, now, progress),
+    ...workLines(fold, width, now, progress, seen),
     ...fold.waits.map((wait) => `  ${wait.agent ?? 'a run'}: ${doingWords(wait)}  ${span(now - wait.since)}`),
     ...lastLines(fold, agents, now, progress),
-    figuresLine(fold, agents),
+    ...wrapped(figuresLine(fold, agents, now), width),
   ]
 }
 
@@ -118,12 +119,14 @@ function conversationLine({ messages, tokens, maxTokens, summarizeAt }: ContextI
   return `  conversation ${filled} ${messages} messages, ${grouped(tokens)}/${grouped(maxTokens)} tokens${summary}`
 }
 
-function figuresLine({ tasks, messages }: DigestFold, agents: readonly FoldedAgent[]): string {
+function figuresLine(fold: DigestFold, agents: readonly FoldedAgent[], now: number): string {
+  const { tasks, messages } = fold
   const sum = (value: (agent: FoldedAgent) => number) =>
     grouped(agents.reduce((total, agent) => total + value(agent), 0))
   const tokens = sum((agent) => agent.tokens)
   const calls = `${sum(({ modelCalls }) => modelCalls)} calls of models, ${sum(({ toolCalls }) => toolCalls)} of tools`
-  return `figures  ${tasks.size} tasks, ${grouped(messages.length)} messages, ${sum(({ turns }) => turns)} turns, ${calls}, ${tokens} tokens`
+  const times = runsShown(fold).map(({ startedAt, endedAt }) => `${span((endedAt ?? now) - startedAt)}, `)
+  return `figures  ${times.at(-1) ?? ''}${tasks.size} tasks, ${grouped(messages.length)} messages, ${sum(({ turns }) => turns)} turns, ${calls}, ${tokens} tokens`
 }
 
 export function costLines(fold: DigestFold): string[] {

@@ -12,7 +12,7 @@ import type { Print, Screen } from '../shared/screen.ts'
 import { type ChatState, chatLines, costLines, taskLines, whoLines } from './chat-view.ts'
 import type { Talk, TeamSource } from './source.ts'
 import type { Keys } from './top.ts'
-import { WorkNews } from './work.ts'
+import { type ProgressOf, SeenSubtasks, WorkNews } from './work.ts'
 
 const FRAME_MS = 200
 const MOST_DRAWN = 500
@@ -55,6 +55,7 @@ export class Chat {
     writing: '',
     isBusy: false,
     hasPanel: false,
+    seen: new SeenSubtasks(),
     others: new Map(),
     input: '',
     cursor: 0,
@@ -118,15 +119,18 @@ export class Chat {
   }
 
   async #watch(): Promise<void> {
+    const progressOf: ProgressOf = (agent) => this.#given.source.progress(agent)
     try {
       for await (const line of this.#given.source.watch(this.#over.signal)) {
         const before = new Set(this.#fold.questions.keys())
         this.#fold.read(line)
-        if (this.#given.isTerminal) continue
+        if (this.#given.isTerminal) {
+          if (line.call) this.#state.seen.look(this.#fold.agents.keys(), progressOf)
+          continue
+        }
         for (const [id, { agent, text }] of this.#fold.questions)
           if (!before.has(id)) this.print(`? ${agent} asks: ${visible(text)}`)
-        for (const told of this.#work.news(line, this.#fold, (agent) => this.#given.source.progress(agent)))
-          this.print(told)
+        for (const told of this.#work.news(line, this.#fold, progressOf)) this.print(told)
         this.#takeLine()
       }
     } catch (error) {

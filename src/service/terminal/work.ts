@@ -4,7 +4,7 @@ import { MESSAGE_TYPES } from '../../mailbox/message-type.ts'
 import { span } from '../../runtime/views/slow.ts'
 import { grouped } from '../../shared/text.ts'
 import { own } from '../../shared/values.ts'
-import type { DigestFold, FoldedAgent, FoldedTask } from '../digest/digest-fold.ts'
+import type { DigestFold, FoldedAgent, FoldedRun, FoldedTask } from '../digest/digest-fold.ts'
 import type { TeamSource } from './source.ts'
 import { bar, columns, cut, fit } from './top-view.ts'
 
@@ -14,6 +14,7 @@ const MOST_TASKS = 8
 const MOST_SUBTASKS = 6
 const LAST_MESSAGES = 4
 const CELLS = 5
+const MOST_SEEN = 100
 const MARKS: Readonly<Record<string, string>> = {
   completed: '[x]',
   handed_off: '[x]',
@@ -26,18 +27,56 @@ const MARKS: Readonly<Record<string, string>> = {
 }
 const ENDED: ReadonlySet<string> = new Set(['completed', 'failed', 'refused', 'cancelled', 'handed_off', 'skipped'])
 
+/** Sub-tasks as they were last seen, by the id of their task: an agent tells of those of its turn under way alone. */
+export class SeenSubtasks {
+  readonly #seen = new Map<string, readonly SubtaskProgress[]>()
+
+  look(agents: Iterable<string>, progressOf: ProgressOf): void {
+    for (const agent of agents) {
+      const { taskId, subtasks = [] } = progressOf(agent) ?? {}
+      if (taskId === undefined || subtasks.length === 0) continue
+      this.#seen.delete(taskId) // the newest are last
+      this.#seen.set(taskId, subtasks)
+    }
+    for (const oldest of [...this.#seen.keys()].slice(0, -MOST_SEEN)) this.#seen.delete(oldest)
+  }
+
+  /** Returns those of a task that has ended. What was not completed then is open. */
+  of(taskId: string): readonly SubtaskProgress[] {
+    return ended(this.#seen.get(taskId) ?? [])
+  }
+}
+
+const ended = (subtasks: readonly SubtaskProgress[]): SubtaskProgress[] =>
+  subtasks.map((each) => ({
+    ...each,
+    status: each.status === 'in_progress' ? 'pending' : each.status,
+    subtasks: ended(each.subtasks),
+  }))
+
+/** Returns the runs under way, or the last one if there is none. */
+export function runsShown({ runs }: DigestFold): FoldedRun[] {
+  const all = [...runs.values()]
+  const open = all.filter(({ endedAt }) => endedAt === null)
+  return open.length > 0 ? open : all.slice(-1)
+}
+
 /** Returns the work of the runs that are under way; if none is, of the last one, with what came of its tasks. */
-export function workLines(fold: DigestFold, width: number, now: number, progressOf: ProgressOf): string[] {
-  const runs = [...fold.runs.values()]
-  const open = runs.filter(({ endedAt }) => endedAt === null)
-  return (open.length > 0 ? open : runs.slice(-1)).flatMap(({ id, query }) => {
+export function workLines(
+  fold: DigestFold,
+  width: number,
+  now: number,
+  progressOf: ProgressOf,
+  seen: SeenSubtasks,
+): string[] {
+  return runsShown(fold).flatMap(({ id, query }) => {
     const tasks = [...fold.tasks.values()].filter(({ runId }) => runId === id).slice(-MOST_TASKS)
     if (tasks.length === 0) return []
     const given = tasks.filter(({ status }) => status !== 'skipped')
     const done = given.filter(({ status }) => status === 'completed').length
     const share = given.length === 0 ? 0 : done / given.length
     const goal = line(`goal  ${bar(share, CELLS)} `, query, `${done} of ${given.length} tasks`, width)
-    return [goal, ...treeLines(tasks, null, 1, { width, now, progressOf })]
+    return [goal, ...treeLines(tasks, null, 1, { width, now, progressOf, seen })]
   })
 }
 
@@ -45,6 +84,7 @@ interface Drawn {
   width: number
   now: number
   progressOf: ProgressOf
+  seen: SeenSubtasks
 }
 
 /** Returns the tasks below a task, each with its sub-tasks. `parent`: null for those whose parent is not shown. */
@@ -64,13 +104,13 @@ function treeLines(tasks: readonly FoldedTask[], parent: string | null, depth: n
       return [words, `${indent}${cut(reason, drawn.width - indent.length)}`]
     }
     const found = agent === null || ENDED.has(status) ? undefined : drawn.progressOf(agent)
-    const progress = found?.taskId === id ? found : undefined
+    const subtasks = ENDED.has(status) ? drawn.seen.of(id) : found?.taskId === id ? found.subtasks : []
     const inner = tasks.filter((each) => each.parent === id)
-    const share = status === 'completed' ? 1 : shareOf(progress?.subtasks ?? [], inner)
+    const share = status === 'completed' ? 1 : shareOf(subtasks, inner)
     const state = `${agent ?? 'nobody'}: ${status}  ${span(drawn.now - at)}`
     return [
       line(`${head(depth, status)} ${bar(share, CELLS)} `, description, state, drawn.width),
-      ...subtaskLines(progress?.subtasks ?? [], depth + 1, drawn.width),
+      ...subtaskLines(subtasks, depth + 1, drawn.width),
       ...treeLines(tasks, id, depth + 1, drawn),
     ]
   })
