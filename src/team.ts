@@ -11,7 +11,6 @@ import type { TeamKit } from './runtime/team/provision.ts'
 import { TeamRuntime } from './runtime/team/team.ts'
 import { callingFile } from './shared/calling-file.ts'
 import { reading } from './shared/checks.ts'
-import { ConfigurationError, DramatisError, describe } from './shared/errors.ts'
 
 /** Options of a team. Each is checked, and a wrong one is refused with its path. Durations in ms. */
 export interface MultiAgentPatternOptions<Name extends string = string>
@@ -100,16 +99,10 @@ function isInCluster<Name extends string>(
   return reading('options', () => Reflect.get(Object(options), 'cluster')) !== undefined
 }
 
-/** Late: only a cluster on PostgreSQL needs it, and the package `pg`. */
+/** Late: only a cluster on PostgreSQL needs it. */
 async function postgresAt(options: ClusterOptions & { url: string }): Promise<ClusterStore> {
-  try {
-    const { PostgresStore } = await import('./postgres/index.ts')
-    return new PostgresStore(options)
-  } catch (error) {
-    if (error instanceof DramatisError) throw error
-    const text = `cluster.url needs the package pg: npm install pg (${describe(error)}).`
-    throw new ConfigurationError(text, { path: 'cluster.url' }, error)
-  }
+  const { PostgresStore } = await import('./postgres/index.ts')
+  return new PostgresStore(options)
 }
 
 /**

@@ -34,7 +34,7 @@ const rooms: ReadonlyMap<string, number> = new Map(
     'ai-sdk': 4,
     postgres: 5,
     bundling: 2,
-    protocols: 28,
+    protocols: 29,
     registry: 5,
     '(src)': 10,
     'service/shared': 10,

@@ -4,7 +4,7 @@
  */
 import { createHash, randomInt } from 'node:crypto'
 import { hostname } from 'node:os'
-import pg from 'pg'
+import type pg from 'pg'
 import type { ClusterTimes, NewMember } from '../runtime/cluster/cluster-store.ts'
 import { systemClock } from '../shared/clock.ts'
 import {
@@ -82,8 +82,9 @@ export class Database {
   #graceUntil = 0
   readonly #connections = new WeakMap<pg.ClientBase, Connection>()
   /** Logs and questions have a pool each: who waits for results keeps no log waiting. */
-  readonly #logs: pg.Pool
-  readonly #asks: pg.Pool
+  #logs: pg.Pool | undefined
+  #asks: pg.Pool | undefined
+  #pg: Pg | undefined
   readonly #serial = randomInt(2 ** 31 - 1)
   #self: NewMember | undefined
   #session: pg.Client | undefined
@@ -98,8 +99,6 @@ export class Database {
   constructor(options: DatabaseOptions) {
     this.options = options
     this.#hosts = hostsOf(options.url)
-    this.#logs = this.#newPool()
-    this.#asks = this.#newPool()
   }
 
   get cluster(): string {
@@ -108,8 +107,7 @@ export class Database {
 
   /** Id of the member: a log has it as its owner. */
   get id(): string {
-    if (!this.#self) throw new ConfigurationError('the process has not joined its cluster yet: call `join` first.', {})
-    return this.#self.id
+    return this.#joined(this.#self).id
   }
 
   get timeline(): number {
@@ -134,6 +132,9 @@ export class Database {
    */
   async join(self: NewMember, shards: number, signal?: AbortSignal): Promise<void> {
     this.#self = self
+    this.#pg ??= await loadPg()
+    this.#logs ??= this.#newPool(this.#pg)
+    this.#asks ??= this.#newPool(this.#pg)
     for (let tries = 1; ; tries++) {
       signal?.throwIfAborted()
       try {
@@ -152,12 +153,12 @@ export class Database {
 
   /** Asks for a log. @throws LogLostError never: an error of the database as it is */
   query<Row extends pg.QueryResultRow>(text: string, values: readonly unknown[]): Promise<pg.QueryResult<Row>> {
-    return this.#query(this.#logs, text, values)
+    return this.#query(this.#joined(this.#logs), text, values)
   }
 
   /** Asks for anything else. */
   ask<Row extends pg.QueryResultRow>(text: string, values: readonly unknown[]): Promise<pg.QueryResult<Row>> {
-    return this.#query(this.#asks, text, values)
+    return this.#query(this.#joined(this.#asks), text, values)
   }
 
   /** Tries again what fails for a moment, until it succeeds, fails for good, or the process has left. */
@@ -189,18 +190,23 @@ export class Database {
     this.#closed.abort(new Error('the process has left its cluster'))
     const session = this.#session
     this.#session = undefined
-    await Promise.all([session?.end().catch(() => {}), this.#logs.end(), this.#asks.end()])
+    await Promise.all([session?.end().catch(() => {}), this.#logs?.end(), this.#asks?.end()])
   }
 
-  #newPool(): pg.Pool {
-    const pool = new pg.Pool({ Client: this.#clients(), max: 6, ...LIMITS, onConnect: (client) => this.#greet(client) })
+  #newPool(driver: Pg): pg.Pool {
+    const pool = new driver.Pool({
+      Client: this.#clients(driver),
+      max: 6,
+      ...LIMITS,
+      onConnect: (client) => this.#greet(client),
+    })
     return pool.on('error', () => {}) // of a connection that nobody uses: the pool makes another
   }
 
   /** `pg` knows no list of hosts: a client takes the one that is asked now, and tells if it cannot be reached. */
-  #clients(): new (config?: pg.ClientConfig) => pg.Client {
+  #clients({ Client }: Pg): new (config?: pg.ClientConfig) => pg.Client {
     const database = this
-    return class extends pg.Client {
+    return class extends Client {
       constructor(config?: pg.ClientConfig) {
         const at = database.#host
         super({ ...config, connectionString: database.#hosts[at]! })
@@ -216,8 +222,14 @@ export class Database {
     }
   }
 
+  /** Something that the process has since it joined. */
+  #joined<T>(part: T | undefined): T {
+    if (part) return part
+    throw new ConfigurationError('the process has not joined its cluster yet: call `join` first.', {})
+  }
+
   #newClient(): pg.Client {
-    const Client = this.#clients()
+    const Client = this.#clients(this.#joined(this.#pg))
     return new Client(LIMITS)
   }
 
@@ -388,6 +400,18 @@ export class Database {
     const { id, address, version } = this.#self!
     const values = [id, this.cluster, this.#serial, hostname(), process.pid, address ?? null, version ?? null]
     await this.ask(BEAT, values)
+  }
+}
+
+type Pg = typeof pg
+
+/** The driver is an optional peer: late, so that only who has a cluster installs it. */
+async function loadPg(): Promise<Pg> {
+  try {
+    return (await import('pg')).default
+  } catch (error) {
+    const text = `A cluster on PostgreSQL needs the package pg: npm install pg (${describe(error)}).`
+    throw new ConfigurationError(text, { path: 'cluster.url' }, error)
   }
 }
 

@@ -6,7 +6,6 @@ import { checkBySchema } from '../actors/definition/schema.ts'
 import type { ModelSchema } from '../actors/definition/tool.ts'
 import { LAST_SPEAKER } from '../actors/model/last-speaker.ts'
 import { checkSchema, jsonIn, withAnswerSchema, writtenSchema } from '../actors/model/structured-output.ts'
-import { turnBehind } from '../actors/turn/context.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
 import {
   AgentFailedError,
@@ -16,7 +15,6 @@ import {
   type ErrorCode,
   ReplyInvalidError,
 } from '../shared/errors.ts'
-import { resultOf } from './positions.ts'
 
 interface EnoughOptions extends Pick<RequestOptions, 'timeoutMs' | 'wallClock' | 'metadata'> {
   concurrency: number
@@ -204,29 +202,6 @@ export function madeUpFor(orchestrator: Pick<OrchestratorContext, 'signal'>, thr
   const error = failureOf(orchestrator, thrown)
   if (DECIDED.has(error.code)) throw error
   return error
-}
-
-/**
- * Asks one agent for an answer made of others, as `lastWord` does. If it fails, those answers are the run's answer as
- * they are, `joined`, and the trace says so. It rejects if there are none, and if the run has an output: no joined
- * answers fit a schema.
- */
-export async function combinedBy(
-  orchestrator: OrchestratorContext,
-  agent: string,
-  content: string,
-  options: RequestOptions,
-  joined: string,
-): Promise<ReturnType<typeof resultOf>> {
-  try {
-    return resultOf({ agent, message: await lastWord(orchestrator, agent, content, options) })
-  } catch (thrown) {
-    const error = madeUpFor(orchestrator, thrown)
-    if (joined === '' || turnBehind(orchestrator)?.start.view.output !== undefined) throw error
-    const reason = `"${agent}" failed, and the results are joined: ${error.code}: ${error.message}`
-    orchestrator.decide('Who makes one answer of the results?', 'nobody', reason)
-    return { content: joined, structuredData: undefined }
-  }
 }
 
 /** Returns metadata that gives a model these verbs as tools for its turn. Code has all verbs, so it gets none. */

@@ -4,7 +4,8 @@ import { canonical } from '../actors/model/decisions.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
 import { isObject } from '../shared/checks.ts'
 import { ConsensusError, ReplyInvalidError } from '../shared/errors.ts'
-import { askFor, combinedBy, madeUpFor } from './asking.ts'
+import { askFor, madeUpFor } from './asking.ts'
+import { combinedBy } from './combine.ts'
 import {
   type Answered,
   asData,

@@ -5,7 +5,7 @@ import type { ScriptResult } from '../actors/definition/protocol.ts'
 import { isObject } from '../shared/checks.ts'
 import { ConsensusError, ReplyInvalidError, shown } from '../shared/errors.ts'
 import { sentencesOf, wordsOf } from '../shared/sentences.ts'
-import { combinedBy } from './asking.ts'
+import { combinedBy } from './combine.ts'
 import {
   type Claim,
   type ConflictRule,

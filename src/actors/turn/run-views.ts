@@ -80,7 +80,7 @@ export class Names {
 /** Question of a thread. The host posts its answer, then sets the word and wakes the thread. */
 export interface AskedBytes {
   readonly hash: string
-  readonly word: Int32Array<SharedArrayBuffer>
+  readonly word: Int32Array
 }
 
 export interface AnsweredBytes {
