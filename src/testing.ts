@@ -1,6 +1,10 @@
 /** `dramatis/testing`: a virtual clock, one agent alone, a whole team in this thread, and many runs of it. */
 // Loaded later by a team of its own, which virtual time could not wait for.
 import './json-schema/foreign-schema.ts'
+import './mailbox/parse-message.ts'
+import './protocols/forms.ts'
+import './protocols/manager.ts'
+import './runtime/providers/json-sample.ts'
 import type { Content } from './actors/definition/content.ts'
 import type { AgentDefinition } from './actors/definition/definition.ts'
 import type { ModelClient } from './actors/definition/model.ts'
