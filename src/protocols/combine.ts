@@ -1,4 +1,4 @@
-/** One answer made of several. By itself: who only asks (`askFor`) loads nothing of a turn. */
+/** Answers made of several by one agent. A file by itself: who only asks (`askFor`) loads nothing of a turn. */
 import type { OrchestratorContext, RequestOptions } from '../actors/definition/context.ts'
 import { turnBehind } from '../actors/turn/context.ts'
 import { lastWord, madeUpFor } from './asking.ts'
