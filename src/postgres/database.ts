@@ -174,15 +174,6 @@ export class Database {
     }
   }
 
-  /** Another process has seen that timeline: what this one reaches may be a primary that is none any more. */
-  heard(timeline: number): void {
-    if (timeline <= this.#timeline) return
-    this.#timeline = timeline
-    this.#epoch = undefined
-    this.#leaveOld()
-    this.#beat().catch(() => {})
-  }
-
   async leave(): Promise<void> {
     if (this.#closed.signal.aborted) return
     clearInterval(this.#beats)

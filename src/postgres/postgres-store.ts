@@ -96,15 +96,6 @@ export class PostgresStore implements ClusterStore {
     })
   }
 
-  /** The timeline of the database, for the other processes: who still reaches an old primary hears of the new one. */
-  get timeline(): number {
-    return this.#database.timeline
-  }
-
-  heard(timeline: number): void {
-    this.#database.heard(timeline)
-  }
-
   async join(self: NewMember, told: (notice: ClusterNotice) => void, signal?: AbortSignal): Promise<void> {
     this.#database.onNotice = (payload) => {
       const [what, key = ''] = payload.split(/ (.*)/s)
