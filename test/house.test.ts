@@ -64,7 +64,7 @@ const limits: readonly { of: RegExp; only?: RegExp; never?: RegExp }[] = [
 ]
 /** Started by their URL: nothing may run them by importing them. */
 const entries = ['src/actors/thread/thread-entry.ts', 'src/actors/turn/tool-entry.ts']
-const MOST_LINES = 106_700
+const MOST_LINES = 109_000
 const LONGEST_FILE = 784
 const forbiddenFolders = ['utils', 'util', 'common', 'types', 'helpers']
 
