@@ -10,6 +10,7 @@ export type {
   ShardLog,
   TakenTask,
   TaskOutcome,
+  TaskState,
 } from './runtime/cluster/cluster-store.ts'
 export { clusterStoreContract } from './runtime/cluster/contract.ts'
 export { type ContractTest, logStoreContract } from './runtime/store/contract.ts'

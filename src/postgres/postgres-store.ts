@@ -11,6 +11,7 @@ import type {
   ShardLog,
   TakenTask,
   TaskOutcome,
+  TaskState,
 } from '../runtime/cluster/cluster-store.ts'
 import { systemClock } from '../shared/clock.ts'
 import { type DramatisError, describe } from '../shared/errors.ts'
@@ -59,7 +60,7 @@ const SETTLE = `with done as (
     where cluster = $1 and id = $2 and settled is null returning id)
   select pg_notify($5, 'settled ' || id) from done`
 
-const OUTCOME = 'select status, result from dramatis.task where cluster = $1 and id = $2'
+const OUTCOME = 'select shard, status, result from dramatis.task where cluster = $1 and id = $2'
 
 /** Time in ms for which a process can say again what it said, after a failover that lost it. */
 const SAID_MS = 120_000
@@ -160,14 +161,15 @@ export class PostgresStore implements ClusterStore {
     this.#say(id, { outcome })
   }
 
-  async outcome(id: string): Promise<TaskOutcome | 'accepted' | undefined> {
+  async outcome(id: string): Promise<TaskState | undefined> {
     const { rows } = await this.#database.ask<OutcomeRow>(OUTCOME, [this.#cluster, id])
     const [row] = rows
     if (!row) return undefined
-    if (!row.status) return 'accepted'
-    const outcome = { status: row.status, body: row.result }
+    const { shard, status, result } = row
+    if (!status) return { shard, outcome: undefined }
+    const outcome = { status, body: result }
     this.#say(id, { outcome })
-    return outcome
+    return { shard, outcome }
   }
 
   tell(notice: ClusterNotice): void {
@@ -250,6 +252,7 @@ interface TaskRow {
 
 interface OutcomeRow {
   readonly [column: string]: unknown
+  readonly shard: number
   readonly status: 'finished' | 'failed' | null
   readonly result: Buffer
 }

@@ -39,8 +39,8 @@ export interface ClusterStore {
    * shard has already: any owner would say the same.
    */
   settle(id: string, outcome: TaskOutcome): Promise<void>
-  /** The outcome, or that the task is accepted, or nothing. It may be a moment old; an outcome never changes. */
-  outcome(id: string): Promise<TaskOutcome | 'accepted' | undefined>
+  /** Returns the state of a task; undefined for one that nobody knows. It may be old by a moment; an outcome stays. */
+  outcome(id: string): Promise<TaskState | undefined>
   /** Wakes other processes, at most once and perhaps never: whoever waits also looks by itself. */
   tell(notice: ClusterNotice): void
   /** This process is a member no more. Its shards were closed before. */
@@ -112,6 +112,12 @@ export interface TakenTask extends ClusterTask {
 export interface TaskOutcome {
   readonly status: 'finished' | 'failed'
   readonly body: Uint8Array
+}
+
+export interface TaskState {
+  readonly shard: number
+  /** Undefined until the task is settled. */
+  readonly outcome: TaskOutcome | undefined
 }
 
 /** Something to look at: new tasks of a shard, or the outcome of one. */

@@ -84,7 +84,7 @@ const promises: { readonly [name: string]: (join: Join) => Promise<void> } = {
       [1, 29],
     )
     assert.equal(await members[1]!.store.submit({ ...taskOf('a', 1), hash: 'other' }), 'conflict')
-    assert.equal(await members[1]!.store.outcome('a'), 'accepted')
+    assert.deepEqual(await members[1]!.store.outcome('a'), { shard: 1, outcome: undefined })
     assert.equal(await members[1]!.store.outcome('none'), undefined)
   },
 
@@ -136,9 +136,10 @@ const promises: { readonly [name: string]: (join: Join) => Promise<void> } = {
     await owner.store.settle('a', { status: 'failed', body: Buffer.from('no') })
     await owner.store.settle('a', { status: 'finished', body: Buffer.from('yes') })
     for (const { store } of [owner, other]) {
-      const outcome = await store.outcome('a')
-      assert.ok(outcome !== undefined && outcome !== 'accepted')
-      assert.deepEqual([outcome.status, Buffer.from(outcome.body).toString()], ['failed', 'no'])
+      const state = await store.outcome('a')
+      assert.ok(state?.outcome)
+      const { status, body } = state.outcome
+      assert.deepEqual([state.shard, status, Buffer.from(body).toString()], [0, 'failed', 'no'])
     }
     assert.equal(await other.store.submit(taskOf('a', 0)), 'known')
   },

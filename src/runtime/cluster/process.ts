@@ -7,7 +7,15 @@ import type { Logger } from '../../actors/definition/tool.ts'
 import type { Scheduler, Timer } from '../../shared/clock.ts'
 import { DramatisError, describe } from '../../shared/errors.ts'
 import { unlessAborted } from '../../shared/on-abort.ts'
-import type { ClusterStore, ClusterTask, NewMember, ShardLog, TakenTask, TaskOutcome } from './cluster-store.ts'
+import type {
+  ClusterStore,
+  ClusterTask,
+  NewMember,
+  ShardLog,
+  TakenTask,
+  TaskOutcome,
+  TaskState,
+} from './cluster-store.ts'
 
 /** Holder of a shard: a team whose log is the shard's. */
 export interface Shard {
@@ -98,13 +106,18 @@ export class ClusterProcess {
     for (;;) {
       const told = this.#told(id)
       try {
-        const outcome = await this.#patiently(() => this.#options.store.outcome(id), signal)
-        if (outcome !== 'accepted') return outcome
+        const state = await this.state(id, signal)
+        if (!state || state.outcome) return state?.outcome
         await told.wait(signal)
       } finally {
         told.forget()
       }
     }
+  }
+
+  /** Returns the state of a task as the engine has it; nothing where none has that id. */
+  state(id: string, signal?: AbortSignal): Promise<TaskState | undefined> {
+    return this.#patiently(() => this.#options.store.outcome(id), signal)
   }
 
   /** Hands over its shards and leaves. Tasks under way go on at the next owner. */
