@@ -149,6 +149,7 @@ export { type OrchestrationTrace, sequenceDiagram } from './runtime/runs/trace.t
 export type { DeadLetter, DeadLetterReason } from './mailbox/dead-letters.ts'
 export type { AgentConfig, AgentInstance, ContextInfo } from './runtime/team/agent-instance.ts'
 export type { Reloaded } from './runtime/team/roster.ts'
+export type { CloseOptions } from './runtime/team/start-stop.ts'
 export type { ReloadOptions } from './runtime/supervision/reloads.ts'
 export type { Health } from './runtime/views/operator-log.ts'
 export type { BudgetUse } from './runtime/verbs/budgets.ts'

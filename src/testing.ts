@@ -11,6 +11,7 @@ import type { ModelClient } from './actors/definition/model.ts'
 import { checkClient } from './runtime/providers/provider.ts'
 import type { MultiAgentResult } from './runtime/runs/result.ts'
 import type { RunOptions } from './runtime/runs/run.ts'
+import type { CloseOptions } from './runtime/team/start-stop.ts'
 import { checkModules } from './runtime/testing/test-agent.ts'
 import { testClock, type VirtualClock, virtualClock, whileTimePasses } from './runtime/testing/virtual-clock.ts'
 import { LocalThread } from './runtime/threads/local-thread.ts'
@@ -117,7 +118,7 @@ class LocalTeam<const Name extends string> extends MultiAgentPattern<Name> {
   }
 
   /** A handler that ignores its signal would hold it up for ever, since no time passes by itself. */
-  override close(options: { drainMs?: number } = {}): Promise<void> {
+  override close(options: CloseOptions = {}): Promise<void> {
     const closed = super.close(options)
     if (!options?.drainMs) void this.#passGrace(closed)
     return closed

@@ -100,7 +100,7 @@ export class PostgresStore implements ClusterStore {
   async join(self: NewMember, told: (notice: ClusterNotice) => void, signal?: AbortSignal): Promise<void> {
     this.#database.onNotice = (payload) => {
       const [what, key = ''] = payload.split(/ (.*)/s)
-      told(what === 'shard' ? { shard: Number(key) } : { settled: key })
+      told(what === 'shard' ? { shard: Number(key) } : what === 'leaves' ? { leaves: key } : { settled: key })
     }
     this.#database.onFailover = () => {
       this.#goOn().catch((error) =>
@@ -173,7 +173,8 @@ export class PostgresStore implements ClusterStore {
   }
 
   tell(notice: ClusterNotice): void {
-    const payload = 'shard' in notice ? `shard ${notice.shard}` : `settled ${notice.settled}`
+    const [[what, key] = []] = Object.entries(notice)
+    const payload = `${what} ${key}`
     this.#database.ask('select pg_notify($1, $2)', [this.#channel, payload]).catch(() => {}) // it may always get lost
   }
 

@@ -1,7 +1,8 @@
 /** A team over several processes, by its public entry, in one process that is several members. */
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { PostgresServer, postgresFolder } from '../../examples/cluster-demo/postgres-server.ts'
 import { createTeam } from '../../src/index.ts'
@@ -77,6 +78,33 @@ t.test('a cluster', { skip: !bin && 'no PostgreSQL is installed here' }, async (
     )
     t.equal(one.held.size, 0)
     t.equal(two.held.size, 4)
+  })
+
+  await t.test('a planned hand-over waits for a step that may not be repeated, and lets no other begin', async (t) => {
+    const effects = join(folder, 'steps')
+    const stepper = {
+      agents: [{ name: 'ann', module: new URL('../fixtures/cluster/stepper.js', import.meta.url), data: { effects } }],
+      orchestration: { strategy: 'sequential' },
+    }
+    const one = memberOf(t, 'steps', stepper)
+    await one.start()
+    while (one.held.size < 4) await one.execute('warm')
+    const two = memberOf(t, 'steps', stepper)
+    await two.start()
+    while (two.held.size < 2) await sleep(20)
+    const [shard] = one.held.keys()
+    let n = 0
+    while ((await one.launch('warm', { threadId: `thread ${n}` })).shard !== shard) n += 1
+    const options = { threadId: `thread ${n}`, runId: 'order' }
+    await one.launch('order', options)
+    const done = () => readFileSync(effects, { encoding: 'utf8', flag: 'a+' })
+    while (done() === '') await sleep(20)
+    const closed = one.close()
+    while (one.held.size > 1 || two.held.size < 3) await sleep(20)
+    writeFileSync(`${effects} may end`, '')
+    await closed
+    t.match(await two.execute('order', options), { success: true, finalOutput: 'order, done', error: null })
+    t.same(done(), 'first began\nfirst ended\nsecond began\n')
   })
 
   await t.test('who waits for a result can stop, and the run goes on', async (t) => {

@@ -120,5 +120,5 @@ export interface TaskState {
   readonly outcome: TaskOutcome | undefined
 }
 
-/** Something to look at: new tasks of a shard, or the outcome of one. */
-export type ClusterNotice = { readonly shard: number } | { readonly settled: string }
+/** Something to look at: new tasks of a shard, the outcome of one, or a member that gives its shards up. */
+export type ClusterNotice = { readonly shard: number } | { readonly settled: string } | { readonly leaves: string }

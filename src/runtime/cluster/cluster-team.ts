@@ -35,6 +35,11 @@ export interface ClusterOptions {
   times?: Partial<ClusterTimes>
   /** Version of this process's code, as others see it. */
   version?: string
+  /**
+   * How long, in ms, a shard is kept that is to be given over, until steps that are under way in it and may not be
+   * repeated have ended. Default: 10,000.
+   */
+  handOverMs?: number
 }
 
 const checkCluster = shape<ClusterOptions>({
@@ -45,6 +50,7 @@ const checkCluster = shape<ClusterOptions>({
   durability: oneOf('replicated'),
   times: shape<Partial<ClusterTimes>>({ beatMs: wait(), suspectMs: wait(), ttlMs: wait(), graceMs: pause }),
   version: text,
+  handOverMs: pause,
 })
 
 /** Options that a team over several processes has in place of a log of its own. */
@@ -95,6 +101,7 @@ export interface ClusterRun {
 }
 
 const DEFAULT_SHARDS = 16
+const HAND_OVER_MS = 10_000
 
 type Options = InCluster & Pick<TeamOptions, 'budget' | 'enableBlackboard' | 'logger'>
 
@@ -172,12 +179,13 @@ export class ClusterTeam<Team extends TeamRuntime = TeamRuntime> implements Asyn
   }
 
   async #make(): Promise<ClusterProcess> {
-    const { version, store, url = '' } = this.#options.cluster
+    const { version, store, url = '', handOverMs = HAND_OVER_MS } = this.#options.cluster
     const [{ ClusterProcess }, { TeamShard }] = await Promise.all([import('./process.ts'), import('./team-shard.ts')]) // late: few have a cluster
     return new ClusterProcess({
       store: store ?? (await this.#parts.engine({ ...this.#options.cluster, url, shards: this.#shards })),
       shards: this.#shards,
       ...(version !== undefined && { self: { version } }),
+      handOverMs,
       clock: systemClock,
       logger: this.#options.logger ?? defaultLogger,
       hold: (log) => this.#hold(log, TeamShard),
@@ -193,9 +201,10 @@ export class ClusterTeam<Team extends TeamRuntime = TeamRuntime> implements Asyn
         await shard.start()
         this.#teams.set(log.shard, team)
       },
-      close: async () => {
-        if (this.#teams.get(log.shard) === team) this.#teams.delete(log.shard)
-        await shard.close()
+      close: async (stepsMs) => {
+        await shard.close(stepsMs).finally(() => {
+          if (this.#teams.get(log.shard) === team) this.#teams.delete(log.shard)
+        })
       },
     }
   }

@@ -26,13 +26,16 @@ export interface Shard {
    * owner has none to say, because the shard is given up.
    */
   settle(task: TakenTask): Promise<TaskOutcome | undefined>
-  close(): Promise<void>
+  /** Gives the shard up. `stepsMs`: how long steps that are under way and may not be repeated may continue. */
+  close(stepsMs?: number): Promise<void>
 }
 
 export interface ClusterProcessOptions {
   readonly store: ClusterStore
   readonly shards: number
   readonly self?: Omit<NewMember, 'id'>
+  /** How long steps that are under way and may not be repeated hold up the hand-over of their shard, in ms. */
+  readonly handOverMs: number
   readonly clock: Scheduler
   readonly logger: Logger
   /** Makes what holds a shard. `log` is not open yet. */
@@ -51,6 +54,8 @@ interface Held {
   /** Tasks are taken from the engine; `again` if more may have come meanwhile. */
   taking: Promise<void> | undefined
   again: boolean
+  /** Set once it is given up: it takes no more tasks. */
+  leaving: Promise<void> | undefined
 }
 
 export class ClusterProcess {
@@ -61,6 +66,8 @@ export class ClusterProcess {
   readonly #opening = new Set<number>()
   /** Wakers of those who wait for the outcome of a task, by its id. */
   readonly #waiting = new Map<string, Set<() => void>>()
+  /** Members that give their shards up: they take no share any more. */
+  readonly #leavers = new Set<string>()
   readonly #closing = new AbortController()
   #look: Timer | undefined
   #looks = 0
@@ -87,6 +94,7 @@ export class ClusterProcess {
       { ...self, id: this.id },
       (notice) => {
         if ('settled' in notice) this.#wake(notice.settled)
+        else if ('leaves' in notice) this.#leavers.add(notice.leaves)
         else this.#take(notice.shard)
       },
       signal,
@@ -130,7 +138,13 @@ export class ClusterProcess {
     this.#closing.abort(new Error('the process leaves the cluster'))
     this.#look?.cancel()
     await this.#looking
+    const leaves = () => {
+      this.#options.store.tell({ leaves: this.id })
+      this.#look = this.#options.clock.timer(LOOK_MS, leaves, 'background')
+    }
+    leaves()
     await Promise.all(this.shards.map((shard) => this.#release(shard)))
+    this.#look?.cancel()
     await this.#options.store.leave()
   }
 
@@ -162,8 +176,10 @@ export class ClusterProcess {
   /** Takes what is free, up to a fair share, or gives up what is beyond it. */
   async #sweep(): Promise<void> {
     const { members, free } = await this.#options.store.view()
-    const share = Math.ceil(this.#options.shards / Math.max(1, members.length))
-    const room = share - this.#held.size - this.#opening.size
+    for (const id of this.#leavers) if (!members.some((member) => member.id === id)) this.#leavers.delete(id)
+    const share = Math.ceil(this.#options.shards / Math.max(1, members.length - this.#leavers.size))
+    const kept = [...this.#held].flatMap(([shard, { leaving }]) => (leaving ? [] : [shard]))
+    const room = share - kept.length - this.#opening.size
     const wanted = free.filter((shard) => !this.#held.has(shard) && !this.#opening.has(shard))
     if (room > 0) {
       await Promise.all(
@@ -172,7 +188,7 @@ export class ClusterProcess {
           .map((shard) => this.#open(shard)),
       )
     } else if (wanted.length === 0) {
-      await Promise.all(this.shards.slice(share).map((shard) => this.#release(shard)))
+      for (const shard of kept.sort((one, other) => one - other).slice(share)) void this.#release(shard)
     }
   }
 
@@ -195,7 +211,7 @@ export class ClusterProcess {
     const shard = this.#options.hold(log)
     try {
       await shard.start()
-      held = { shard, log, taking: undefined, again: false }
+      held = { shard, log, taking: undefined, again: false, leaving: undefined }
       if (log.state !== 'open') return
       this.#held.set(number, held)
       this.#take(number)
@@ -211,14 +227,19 @@ export class ClusterProcess {
   async #release(number: number): Promise<void> {
     const held = this.#held.get(number)
     if (!held) return
-    this.#held.delete(number)
-    await held.shard.close().catch((error) => this.#warn(`shard ${number} does not close`, error))
+    held.leaving ??= held.shard
+      .close(this.#options.handOverMs)
+      .catch((error) => this.#warn(`shard ${number} does not close`, error))
+      .finally(() => {
+        if (this.#held.get(number) === held) this.#held.delete(number)
+      })
+    await held.leaving
   }
 
   /** Takes the tasks of a shard that this process holds. */
   #take(number: number): void {
     const held = this.#held.get(number)
-    if (!held) return
+    if (!held || held.leaving) return
     held.again = true
     held.taking ??= this.#takeAll(number, held)
       .catch((error) => this.#warn(`the tasks of shard ${number} cannot be taken`, error))
@@ -228,7 +249,7 @@ export class ClusterProcess {
   }
 
   async #takeAll(number: number, held: Held): Promise<void> {
-    while (held.again && this.#held.get(number) === held) {
+    while (held.again && !held.leaving && this.#held.get(number) === held) {
       held.again = false
       const tasks = await this.#options.store.take(held.log)
       for (const task of tasks) this.#settle(number, held, task)

@@ -42,24 +42,26 @@ export class TeamShard implements Shard {
     if (task.doubtful && (!known || known.status === 'interrupted')) return failed(pastLost(task.id))
     if (!known && this.#team.isForgotten(task.id)) return failed(forgotten(task.id))
     const run = known ?? (await this.#launch(task))
+    if (run === undefined) return undefined
     if (run instanceof DramatisError) return failed(run)
     const result = await run.result
     if (run.status === 'interrupted') return undefined
     return { status: result.success ? 'finished' : 'failed', body: Buffer.from(JSON.stringify(result)) }
   }
 
-  close(): Promise<void> {
-    return this.#team.close()
+  close(stepsMs?: number): Promise<void> {
+    return this.#team.close(stepsMs === undefined ? {} : { stepsMs })
   }
 
   /** The task is durable, so it waits where the team has no room for it. */
-  async #launch({ id, body }: TakenTask): Promise<ReturnType<ShardTeam['launch']> | DramatisError> {
+  async #launch({ id, body }: TakenTask): Promise<ReturnType<ShardTeam['launch']> | DramatisError | undefined> {
     const { query, options } = JSON.parse(Buffer.from(body).toString()) as SentRun
     for (;;) {
       try {
         return this.#team.launch(query, { ...options, runId: id })
       } catch (error) {
         if (!(error instanceof DramatisError)) throw error
+        if (error.code === 'TEAM_CLOSED') return undefined // it is the next owner's
         if (error.code !== 'TEAM_OVERLOADED') return error
         await systemClock.sleep(FULL_PAUSE_MS)
       }

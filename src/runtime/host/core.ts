@@ -210,6 +210,8 @@ export abstract class Core<Options extends CoreOptions = CoreOptions> {
   readonly ready = new Ready()
   readonly blocked = new BlockedTasks()
   readonly repairs: WordRepairs
+  /** True when a team that closes lets steps end that may not be repeated: no other of that kind begins here. */
+  isHandingOver = false
 
   constructor(options: Options) {
     const { clock, logger, redactor, limits, capacity, maxStoredBytes, newcomer } = options

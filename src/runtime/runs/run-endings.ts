@@ -12,6 +12,7 @@ import {
   RunAbortedError,
   RunTimeoutError,
 } from '../../shared/errors.ts'
+import { onAbort } from '../../shared/on-abort.ts'
 import { queueMicrotask } from '../../shared/timers.ts'
 import type { Cell } from '../host/agent.ts'
 import { rememberHandedAnswers } from '../host/handed-answers.ts'
@@ -226,17 +227,21 @@ export class RunDrain {
     const { line } = this.#entries
     for (;;) {
       if (this.#entering.size > 0) await Promise.allSettled(this.#entering)
-      else if (!line.onlyAsks || !this.#ended.areQuiet) await this.#nextRecords()
+      else if (!line.onlyAsks || !this.#ended.areQuiet) await this.nextRecords()
       else return
     }
   }
 
-  #nextRecords(): Promise<void> {
+  /** Resolves when something has been recorded, or the signal is aborted. */
+  nextRecords(signal?: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
-      const stop = this.#entries.host.onRecords(() => {
+      const done = () => {
         stop()
+        stopAborting?.()
         resolve()
-      })
+      }
+      const stop = this.#entries.host.onRecords(done)
+      const stopAborting = signal && onAbort(signal, done)
     })
   }
 }

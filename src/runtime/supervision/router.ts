@@ -16,6 +16,7 @@ import {
   contentOf,
   correlationOf,
   END,
+  FAILED,
   FRAGMENT,
   flagsOf,
   flawOf,
@@ -301,6 +302,7 @@ export class Router {
       case SLEPT:
         return life.doings.ends(turnOf(memory, at), stepOf(memory, at))
       case STEP_BEGAN:
+        if (this.#host.isHandingOver && flagsOf(memory, at) & FAILED) return setKind(memory, at, NOTHING)
         this.#begins(cell, life, memory, at, flagsOf(memory, at) & HAS_THREAD ? 'tool' : 'step')
         if (flagsOf(memory, at) & AWAITS_LOG)
           void this.#beginWhenWritten(cell, run, turnOf(memory, at), stepOf(memory, at))

@@ -9,6 +9,7 @@ import { RunAbortedError, StartFailedError, TeamClosedError } from '../../shared
 import type { TeamLog } from '../durability/team-log.ts'
 import type { Cell } from '../host/agent.ts'
 import { ORCHESTRATOR_INDEX } from '../host/directory.ts'
+import { unknownStep } from '../host/journal.ts'
 import type { RunBook } from '../runs/runs.ts'
 import type { Supervisor } from '../supervision/host.ts'
 import { hasOwnThread } from '../supervision/pending-life.ts'
@@ -42,7 +43,18 @@ export function delegateTask(
 
 const AT_ONCE = 64
 
-const closeOptions = shape<{ drainMs?: number }>({ drainMs: pause })
+/** How a team is closed. */
+export interface CloseOptions {
+  /** How long runs under way, and work that messages from outside have caused, may continue; new runs are refused. */
+  drainMs?: number
+  /**
+   * With a durable log: how long steps and tools that are under way and may not be repeated may continue, behind
+   * `drainMs`. No other begins meanwhile: the next process begins it.
+   */
+  stepsMs?: number
+}
+
+const closeOptions = shape<CloseOptions>({ drainMs: pause, stepsMs: pause })
 
 export class TeamLife {
   readonly #supervisor: Supervisor
@@ -141,17 +153,17 @@ export class TeamLife {
     if (this.#runs.closing) throw closedError()
   }
 
-  close(options: { drainMs?: number }): Promise<void> {
+  close(options: CloseOptions): Promise<void> {
     try {
       closeOptions(options, '')
     } catch (error) {
       return Promise.reject(error)
     }
-    this.#closed ??= this.#runs.holds.until(this.#close(options.drainMs ?? 0))
+    this.#closed ??= this.#runs.holds.until(this.#close(options))
     return this.#closed
   }
 
-  async #close(drainMs: number): Promise<void> {
+  async #close({ drainMs = 0, stepsMs = 0 }: CloseOptions): Promise<void> {
     const { clock } = this.#supervisor
     this.#runs.closing = true
     this.#runs.isDraining = drainMs > 0
@@ -160,6 +172,7 @@ export class TeamLife {
       await Promise.race([this.#runs.drain.drained(), clock.sleep(drainMs, drained.signal).catch(() => {})])
       drained.abort()
     }
+    if (this.#log && stepsMs > 0) await this.#untilStepsEnd(stepsMs)
     await this.#log?.seal() // what is aborted now goes on in a later process
     try {
       await this.#end()
@@ -167,6 +180,16 @@ export class TeamLife {
       await this.#log?.close() // another process has the turns from now on: no thread may work on them any more
     }
     this.#runs.isDraining = false
+  }
+
+  /** Waits for what a later process could not go on with, and lets none begin any more. */
+  async #untilStepsEnd(ms: number): Promise<void> {
+    const late = new AbortController()
+    const timer = this.#supervisor.clock.timer(ms, () => late.abort(), true)
+    this.#supervisor.isHandingOver = true
+    while (this.#runs.endings.lost === undefined && !late.signal.aborted && isInStep(this.#supervisor))
+      await this.#runs.drain.nextRecords(late.signal)
+    timer.cancel()
   }
 
   async #end(): Promise<void> {
@@ -178,5 +201,9 @@ export class TeamLife {
     this.#supervisor.close()
   }
 }
+
+const isInStep = ({ directory, tools }: Supervisor): boolean =>
+  tools.isUnrepeatable ||
+  directory.living.some((cell) => [...cell.mailbox.handed.all()].some((envelope) => unknownStep(cell, envelope)))
 
 const closedError = () => new TeamClosedError('The team is closed; make a new one with createTeam.', {})

@@ -36,7 +36,7 @@ import type { AgentInstance } from './agent-instance.ts'
 import { Letters, Posting } from './outside-messages.ts'
 import { Provision, partsOf, serveTeamVerbs, type TeamKit } from './provision.ts'
 import { Newcomers, noRegistry, type Reloaded, Roster } from './roster.ts'
-import { delegateTask, TeamLife } from './start-stop.ts'
+import { type CloseOptions, delegateTask, TeamLife } from './start-stop.ts'
 import { TeamRuns } from './team-runs.ts'
 
 const SPARE_NAMES = 1024
@@ -152,11 +152,11 @@ export class TeamRuntime extends TeamRuns {
 
   /**
    * Ends all runs and threads, in order, and runs the `stop` hooks of agents. A second call is harmless. `drainMs`: how
-   * long runs under way, and work that messages from outside have caused, may continue; new runs are refused. A team
-   * that is not closed does not keep the process alive while it is idle: no run or message is under way, and no caller
-   * waits.
+   * long runs under way, and work that messages from outside have caused, may continue; new runs are refused.
+   * `stepsMs`: how long, with a durable log, steps that may not be repeated may continue behind that. A team that is
+   * not closed does not keep the process alive while it is idle: no run or message is under way, and no caller waits.
    */
-  close(options: { drainMs?: number } = {}): Promise<void> {
+  close(options: CloseOptions = {}): Promise<void> {
     return this.#life.close(options)
   }
 

@@ -20,6 +20,7 @@ import {
   shown,
   ToolFailedError,
 } from '../../shared/errors.ts'
+import { unlessAborted } from '../../shared/on-abort.ts'
 import { Dice } from '../../shared/random.ts'
 import { picked } from '../../shared/values.ts'
 import type { Cell } from '../host/agent.ts'
@@ -201,6 +202,11 @@ export class HostTools {
     return undefined
   }
 
+  /** True if any call is under way that may not run twice. */
+  get isUnrepeatable(): boolean {
+    return this.#unrepeatable.size > 0
+  }
+
   close(): Promise<void> {
     return this.#isolated.close()
   }
@@ -220,6 +226,8 @@ export class HostTools {
     const { clock } = this.#core
     const began = clock.monotonic()
     const isSimulated = this.rehearsal.simulates(run, tool)
+    if (!tool.idempotent && !isSimulated && this.#core.isHandingOver)
+      await unlessAborted(signal, new Promise<never>(() => {})) // the next process calls it
     const performed = isSimulated ? this.rehearsal.inPlaceOf(tool, input) : tool
     this.#core.journal.record(run, { kind: 'tool.started', ...call, input, ...(isSimulated && { simulated: true }) })
     const keys = isSimulated ? undefined : keysIn(cell, given)
