@@ -7,6 +7,7 @@ import { type ClusterOptions, ClusterTeam, type InCluster } from './runtime/clus
 import type { StateManagement, SyncPoint, TeamOptions } from './runtime/settings/options.ts'
 import { settingsFrom } from './runtime/settings/settings.ts'
 import type { AgentInstance } from './runtime/team/agent-instance.ts'
+import { Commons } from './runtime/team/commons.ts'
 import type { TeamKit } from './runtime/team/provision.ts'
 import { TeamRuntime } from './runtime/team/team.ts'
 import { callingFile } from './shared/calling-file.ts'
@@ -46,7 +47,7 @@ export class MultiAgentPattern<const Name extends string = string> extends TeamR
   /** Strategy of the team with its options, as they were given. */
   readonly orchestration: Readonly<OrchestrationConfig>
 
-  constructor(options: MultiAgentPatternOptions<Name>, kit?: TeamKit) {
+  constructor(options: MultiAgentPatternOptions<Name>, kit?: TeamKit, commons?: Commons) {
     const settings = settingsFrom(options as TeamOptions, {
       modules: new Set(kit?.definitions.keys()),
       model: kit?.model !== undefined,
@@ -57,7 +58,8 @@ export class MultiAgentPattern<const Name extends string = string> extends TeamR
     })
     const names = settings.agents.map(({ name }) => name)
     const protocol = protocolFrom(options.orchestration, names)
-    super(preparedFor(options.orchestration, settings, options), protocol, kit)
+    const prepared = preparedFor(options.orchestration, commons?.settings(settings) ?? settings, options)
+    super(prepared, protocol, kit, commons)
     this.orchestration = options.orchestration as OrchestrationConfig
   }
 
@@ -89,9 +91,15 @@ export function createTeam<const Name extends string>(
 ): MultiAgentPattern<Name> | ClusterTeam<MultiAgentPattern<Name>> {
   if (!isInCluster(options)) return new MultiAgentPattern(options)
   const { cluster: _, stateManagement: __, ...rest } = options
-  const team = (state?: StateManagement) => new MultiAgentPattern({ ...rest, ...(state && { stateManagement: state }) })
-  return new ClusterTeam(options, { team, engine: postgresAt })
+  const commons = new Commons()
+  const threads = { idleMs: IDLE_MS, ...rest.threads }
+  const team = (state?: StateManagement) =>
+    new MultiAgentPattern({ ...rest, threads, ...(state && { stateManagement: state }) }, undefined, commons)
+  return new ClusterTeam(options, { team, engine: postgresAt, commons })
 }
+
+/** Agents of shards keep their thread so long without a message. */
+const IDLE_MS = 30_000
 
 function isInCluster<Name extends string>(
   options: MultiAgentPatternOptions<Name> | ClusterTeamOptions<Name>,

@@ -28,7 +28,7 @@ const rooms: ReadonlyMap<string, number> = new Map(
     'runtime/runs': 17,
     'runtime/durability': 15,
     'runtime/views': 12,
-    'runtime/team': 9,
+    'runtime/team': 10, // what shards of one process have in common
     'runtime/cluster': 5,
     'runtime/testing': 15,
     'ai-sdk': 4,

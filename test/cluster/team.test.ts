@@ -9,6 +9,8 @@ import { createTeam } from '../../src/index.ts'
 
 const bin = postgresFolder()
 const PATIENT = new URL('../fixtures/cluster/patient.js', import.meta.url)
+const sequential = { orchestration: { strategy: 'sequential' } }
+const sumOf = (all: readonly number[]) => all.reduce((sum, each) => sum + each, 0)
 const example = (name: string) => new URL(`../../examples/cluster-demo/${name}.js`, import.meta.url)
 
 t.test('a cluster', { skip: !bin && 'no PostgreSQL is installed here' }, async (t) => {
@@ -105,6 +107,44 @@ t.test('a cluster', { skip: !bin && 'no PostgreSQL is installed here' }, async (
     await closed
     t.match(await two.execute('order', options), { success: true, finalOutput: 'order, done', error: null })
     t.same(done(), 'first began\nfirst ended\nsecond began\n')
+  })
+
+  await t.test('the shards of a process share its threads, and none has one before it is needed', async (t) => {
+    const threads = { warmSpares: 0, max: 1 }
+    const team = memberOf(t, 'threads', { agents: [{ name: 'ann', module: PATIENT }], ...sequential, threads })
+    await team.start()
+    while (team.held.size < 4) await sleep(20)
+    const threadsOf = () =>
+      [...team.held.values()].map((each) => {
+        const { samples } = each.metrics().find(({ name }) => name === 'dramatis_threads')!
+        return samples.find(({ labels }) => labels?.use === 'agent')!.value
+      })
+    t.same(threadsOf(), [0, 0, 0, 0])
+    const shards = new Set<number>()
+    for (let n = 0; shards.size < 4; n++) {
+      const run = await team.launch('order', { runId: `order ${n}` })
+      shards.add(run.shard)
+      t.equal((await run.result()).success, true)
+      t.equal(sumOf(threadsOf()), 1)
+    }
+  })
+
+  await t.test('runs at a time are divided by the processes, and shared by the shards of each', async (t) => {
+    const effects = join(folder, 'at a time')
+    const noting = {
+      agents: [{ name: 'ann', module: new URL('../fixtures/cluster/noting.js', import.meta.url), data: { effects } }],
+      ...sequential,
+      maxConcurrentRuns: 2,
+    }
+    const [one, two] = [memberOf(t, 'at a time', noting), memberOf(t, 'at a time', noting)]
+    await Promise.all([one.start(), two.start()])
+    while (one.held.size !== 2 || two.held.size !== 2) await sleep(20)
+    const runs = await Promise.all(Array.from({ length: 16 }, (_, n) => one.launch('go', { runId: `run ${n}` })))
+    for (const run of runs) t.equal((await run.result()).success, true)
+    let open = 0
+    const heights = [...readFileSync(effects, 'utf8')].map((sign) => (open += sign === '+' ? 1 : -1))
+    t.equal(Math.max(...heights), 2)
+    t.equal(heights.length, 32)
   })
 
   await t.test('who waits for a result can stop, and the run goes on', async (t) => {

@@ -8,6 +8,7 @@ import { defaultLogger } from '../logging/logger.ts'
 import type { MultiAgentResult } from '../runs/result.ts'
 import { readQuery, readRunOptions } from '../runs/run-options.ts'
 import type { StateManagement, StateOptions, TeamOptions } from '../settings/options.ts'
+import type { Commons } from '../team/commons.ts'
 import type { TeamRuntime } from '../team/team.ts'
 import type { ClusterStore, ClusterTimes, ShardLog, TaskOutcome } from './cluster-store.ts'
 import type { ClusterProcess, Shard } from './process.ts'
@@ -66,6 +67,8 @@ export interface ClusterParts<Team> {
   team(state: StateManagement | undefined): Team
   /** The engine that an address names. */
   engine(options: ClusterOptions & { url: string }): Promise<ClusterStore>
+  /** What its teams have in common. */
+  readonly commons: Pick<Commons, 'divide' | 'close'>
 }
 
 /** Options of a run that any process of the cluster can take. */
@@ -167,6 +170,7 @@ export class ClusterTeam<Team extends TeamRuntime = TeamRuntime> implements Asyn
   /** Gives its shards over to the others and leaves. What is under way goes on there. */
   async close(): Promise<void> {
     if (this.#process) await (await this.#process).close()
+    await this.#parts.commons.close()
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -189,6 +193,7 @@ export class ClusterTeam<Team extends TeamRuntime = TeamRuntime> implements Asyn
       clock: systemClock,
       logger: this.#options.logger ?? defaultLogger,
       hold: (log) => this.#hold(log, TeamShard),
+      live: (processes) => this.#parts.commons.divide(processes),
     })
   }
 

@@ -40,6 +40,8 @@ export interface ClusterProcessOptions {
   readonly logger: Logger
   /** Makes what holds a shard. `log` is not open yet. */
   hold(log: ShardLog): Shard
+  /** Called with the number of processes that live, at each look. */
+  live(processes: number): void
 }
 
 /** Time in ms after which a process looks by itself: notices may get lost. */
@@ -177,7 +179,9 @@ export class ClusterProcess {
   async #sweep(): Promise<void> {
     const { members, free } = await this.#options.store.view()
     for (const id of this.#leavers) if (!members.some((member) => member.id === id)) this.#leavers.delete(id)
-    const share = Math.ceil(this.#options.shards / Math.max(1, members.length - this.#leavers.size))
+    const processes = Math.max(1, members.length - this.#leavers.size)
+    this.#options.live(processes)
+    const share = Math.ceil(this.#options.shards / processes)
     const kept = [...this.#held].flatMap(([shard, { leaving }]) => (leaving ? [] : [shard]))
     const room = share - kept.length - this.#opening.size
     const wanted = free.filter((shard) => !this.#held.has(shard) && !this.#opening.has(shard))

@@ -106,6 +106,11 @@ export class Models {
     throw refusedAs(`${path}.module`, 'nothing', accepted, advice)
   }
 
+  /** Divides what a provider takes at a time among so many processes. */
+  divide(processes: number): void {
+    this.#clients.divide(processes)
+  }
+
   /** Throws `ConfigurationError` for an override that no role uses, or that names no model. */
   assertOverride(
     name: string,

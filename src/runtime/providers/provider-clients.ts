@@ -288,9 +288,16 @@ const OPENAI = 'https://api.openai.com/v1'
 export class ProviderClients {
   readonly #context: ProviderContext
   readonly #shared: Shared[] = []
+  #processes = 1
 
   constructor(context: ProviderContext) {
     this.#context = context
+  }
+
+  /** Divides what a provider takes at a time among so many processes. */
+  divide(processes: number): void {
+    this.#processes = processes
+    for (const { queue } of this.#shared) queue.divide(processes)
   }
 
   ofClient({ client, middleware = [], ...limits }: ClientEntry, provider: string, path: string): ModelClient {
@@ -356,6 +363,7 @@ export class ProviderClients {
     const { clock, limits } = this.#context
     const option = `${path}.maxConcurrent`
     const queue = new ProviderQueue({ clock, provider, maxConcurrent, maxRetryAfterMs, limits, option })
+    queue.divide(this.#processes)
     const shared = { owner, provider, path, maxConcurrent, queue, clients: new Map<Api | undefined, Queued>() }
     this.#shared.push(shared)
     return shared

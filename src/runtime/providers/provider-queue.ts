@@ -45,6 +45,8 @@ export class ProviderQueue {
   /** Place of each call in the order. A retried call keeps its place. */
   readonly #orders = new WeakMap<ModelRequest, number>()
   #came = 0
+  /** Number of processes that ask the provider with the same limits. */
+  #processes = 1
   #open = 0
   /** Number of calls that may be open now; fewer after a refusal. */
   #allowed: number
@@ -75,6 +77,12 @@ export class ProviderQueue {
     const option = `rate limit of ${provider}`
     const pauseMs = this.#pausedUntil - this.#clock.monotonic()
     return { option, limit: null, ...caller, ...(pauseMs > 0 && { until: this.#clock.now() + pauseMs }) }
+  }
+
+  /** Divides the calls at a time, and those that the provider says are left, among so many processes. */
+  divide(processes: number): void {
+    this.#processes = processes
+    this.#admit()
   }
 
   readonly noteHeaders = (headers: Headers): void => {
@@ -167,7 +175,8 @@ export class ProviderQueue {
     const now = this.#clock.monotonic()
     if (now < this.#pausedUntil) return
     if (this.#limits && now >= this.#limits.until) this.#limits = undefined
-    const most = Math.min(this.#allowed, Math.max(1, this.#limits?.remaining ?? this.#maxConcurrent))
+    const left = Math.min(this.#maxConcurrent, this.#limits?.remaining ?? this.#maxConcurrent)
+    const most = Math.min(this.#allowed, Math.max(1, Math.floor(left / this.#processes)))
     while (this.#open < most) {
       const next = this.#waiting.shift()
       if (!next) return

@@ -64,11 +64,60 @@ export interface RunEntry {
   readonly takesQuery?: boolean
 }
 
+/** Number of runs that may be under way at the same time, in one team or in all that share it. */
+export class RunRoom {
+  /** Of all processes together. */
+  readonly #limit: number
+  readonly #lines = new Set<RunLine>()
+  most: number
+
+  constructor(limit: number) {
+    this.#limit = limit
+    this.most = limit
+  }
+
+  /** Divides the number among so many processes. */
+  divide(processes: number): void {
+    this.most = Math.max(1, Math.floor(this.#limit / processes))
+    this.startNext()
+  }
+
+  enter(line: RunLine): void {
+    this.#lines.add(line)
+  }
+
+  leave(line: RunLine): void {
+    this.#lines.delete(line)
+  }
+
+  get isFull(): boolean {
+    let taken = 0
+    for (const line of this.#lines) taken += line.taken
+    return taken >= this.most
+  }
+
+  /** Lets runs begin that queue: by their priority, then in the order in which they came. */
+  startNext(): void {
+    while (!this.isFull) {
+      const [next] = [...this.#lines]
+        .filter(({ queued }) => queued.length > 0)
+        .sort((one, other) => compared(one.queued[0]!, other.queued[0]!))
+      if (!next) return
+      next.startFirst()
+    }
+  }
+}
+
+const compared = (one: RunEntry, other: RunEntry): number =>
+  (other.options.priority ?? 0) - (one.options.priority ?? 0) ||
+  one.handle.state.startedAt - other.handle.state.startedAt
+
 /** Runs that are under way, and runs that queue until there is room (`maxConcurrentRuns`, `maxQueuedRuns`). */
 export class RunLine {
   readonly #limits: Pick<TeamSettings, 'maxConcurrentRuns' | 'maxQueuedRuns'>
   readonly #holds: Holds
   readonly #start: (next: RunEntry) => void
+  readonly room: RunRoom
   readonly #queue: RunEntry[] = []
   readonly #running = new Set<RunEntry>()
   /** Runs under way that wait for a person: they do not count. */
@@ -80,10 +129,13 @@ export class RunLine {
     limits: Pick<TeamSettings, 'maxConcurrentRuns' | 'maxQueuedRuns'>,
     holds: Holds,
     start: (next: RunEntry) => void,
+    room = new RunRoom(limits.maxConcurrentRuns),
   ) {
     this.#limits = limits
     this.#holds = holds
     this.#start = start
+    this.room = room
+    room.enter(this)
   }
 
   get queued(): readonly RunEntry[] {
@@ -95,7 +147,12 @@ export class RunLine {
   }
 
   get isFull(): boolean {
-    return this.#running.size - this.#asking.size >= this.#limits.maxConcurrentRuns
+    return this.room.isFull
+  }
+
+  /** Number of runs under way that count. */
+  get taken(): number {
+    return this.#running.size - this.#asking.size
   }
 
   get isEmpty(): boolean {
@@ -146,7 +203,7 @@ export class RunLine {
   asks(entry: RunEntry): void {
     if (!this.#running.has(entry)) return
     this.#asking.add(entry)
-    this.#startNext()
+    this.room.startNext()
   }
 
   /** Notes that a run goes on: at once, also if others have begun in its place. */
@@ -159,15 +216,12 @@ export class RunLine {
     this.#asking.delete(entry)
     const queued = this.#queue.indexOf(entry)
     if (queued >= 0) this.#queue.splice(queued, 1)
-    this.#startNext()
+    this.room.startNext()
   }
 
-  #startNext(): void {
-    while (!this.isFull) {
-      const next = this.#queue.shift()
-      if (!next) return
-      this.#start(next)
-    }
+  startFirst(): void {
+    const next = this.#queue.shift()
+    if (next) this.#start(next)
   }
 }
 
@@ -190,12 +244,18 @@ export class RunEntries {
   readonly #byId = new Map<string, RunEntry>()
   readonly #byState = new Map<RunState, RunEntry>()
 
-  constructor(supervisor: Supervisor, settings: TeamSettings, tracing: Tracing | undefined, acts: Acts) {
+  constructor(
+    supervisor: Supervisor,
+    settings: TeamSettings,
+    tracing: Tracing | undefined,
+    acts: Acts,
+    room: RunRoom | undefined,
+  ) {
     this.supervisor = supervisor
     this.settings = settings
     this.tracing = tracing
     this.holds = new Holds(supervisor.clock)
-    this.line = new RunLine(settings, this.holds, acts.begin)
+    this.line = new RunLine(settings, this.holds, acts.begin, room)
     this.host = new RunViews(supervisor, { ...acts, resultOf: (runId) => this.find(runId)?.result })
   }
 

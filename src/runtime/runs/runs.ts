@@ -27,7 +27,7 @@ import { otherQuery, RecalledRuns } from './recalled-runs.ts'
 import type { MultiAgentResult, RunEnding } from './result.ts'
 import type { RunOptions, RunStatus } from './run.ts'
 import { EndedRuns, RunDrain, RunEndings } from './run-endings.ts'
-import { type Holds, RunEntries, type RunEntry, type RunLine, RunTime } from './run-entries.ts'
+import { type Holds, RunEntries, type RunEntry, type RunLine, type RunRoom, RunTime } from './run-entries.ts'
 import { RunHandle, type RunViews } from './run-handle.ts'
 import { launchedOf, questionOf, RunIntake, readQuery, readRunOptions, reasonOf } from './run-options.ts'
 
@@ -61,16 +61,28 @@ export class RunBook {
   readonly drain: RunDrain
   readonly recalled: RecalledRuns
 
-  constructor(supervisor: Supervisor, settings: TeamSettings, start: () => Promise<void>, tracing?: Tracing) {
+  constructor(
+    supervisor: Supervisor,
+    settings: TeamSettings,
+    start: () => Promise<void>,
+    tracing?: Tracing,
+    room?: RunRoom,
+  ) {
     this.#supervisor = supervisor
     this.#settings = settings
     this.#start = start
     this.#tracing = tracing
-    this.#entries = new RunEntries(supervisor, settings, tracing, {
-      begin: (next) => void this.#begin(next),
-      cancel: (run, reason) => this.endings.cancel(run, reason),
-      started: start,
-    })
+    this.#entries = new RunEntries(
+      supervisor,
+      settings,
+      tracing,
+      {
+        begin: (next) => void this.#begin(next),
+        cancel: (run, reason) => this.endings.cancel(run, reason),
+        started: start,
+      },
+      room,
+    )
     const entries = this.#entries
     this.holds = entries.holds
     this.host = entries.host
@@ -170,15 +182,14 @@ export class RunBook {
   }
 
   *#queued(): IterableIterator<LimitWait> {
-    const { maxConcurrentRuns: limit } = this.#settings
+    const limit = this.line.room.most
     for (const { handle } of this.line.queued)
       yield { option: 'maxConcurrentRuns', limit, runId: handle.id, since: handle.state.startedAt }
   }
 
   #wait(entry: RunEntry): void {
     this.line.enqueue(entry)
-    const { maxConcurrentRuns } = this.#settings
-    const reached = { option: 'maxConcurrentRuns', limit: maxConcurrentRuns, runId: entry.handle.id }
+    const reached = { option: 'maxConcurrentRuns', limit: this.line.room.most, runId: entry.handle.id }
     this.#supervisor.limits.reached(reached, 'runs wait for their start', { queued: this.line.counts.queued })
   }
 

@@ -93,6 +93,8 @@ export type Part = (owners: Supervisor) => Reader
 
 export interface SupervisorOptions extends OwnersOptions {
   spawner: Spawner
+  /** Places of the agents' threads, if several teams share them. */
+  places?: ThreadPlaces
   parts: readonly Part[]
 }
 
@@ -106,13 +108,14 @@ export class Supervisor extends Owners<SupervisorOptions> {
   readonly spawner = this.options.spawner
   readonly router = new Router(this)
   readonly exits = new Exits(this, this.router)
-  readonly places = new ThreadPlaces(this.threads.max, this.clock, () => this.passivation.makeRoom())
+  readonly places = this.options.places ?? new ThreadPlaces(this.threads.max, this.clock)
   readonly lifecycle = new Lifecycle(this, this.exits, this.places, this.router)
   readonly passivation: Passivation = new Passivation(this, this.lifecycle, this.places, this.threads.idleMs)
   readonly #readers = new Readers(this.journal, this.logger)
 
   constructor(options: SupervisorOptions) {
     super(options)
+    this.places.teams.add(this.passivation)
     for (const part of options.parts) this.attach(part)
     this.#readers.add(this.caution)
     if (this.places.isBounded || this.threads.idleMs !== false) this.#readers.add(this.passivation)
@@ -196,6 +199,7 @@ export class Supervisor extends Owners<SupervisorOptions> {
     this.loop.closed = true
     this.#readers.close()
     this.clock.cancelTimers()
+    this.places.teams.delete(this.passivation)
     this.journal.close()
   }
 }

@@ -31,6 +31,7 @@ import { ChangedTurns, DeadlinePauses, type SetAside } from '../verbs/deadline-p
 import { Guards } from '../verbs/guards.ts'
 import { Escalations, escalationVerbs, Handoffs } from '../verbs/handoffs.ts'
 import { HostTools } from '../verbs/host-tools.ts'
+import { ToolPools } from '../verbs/isolated-tools.ts'
 import { asksPerson, personVerbs } from '../verbs/questions.ts'
 import { SharedStates } from '../verbs/shared-state.ts'
 import { SyncPoints } from '../verbs/sync-points.ts'
@@ -52,6 +53,8 @@ export interface OwnersOptions extends CoreOptions {
   provisioning: Provisioning
   /** Bounds of the agents' threads. Default: there are none. */
   threads?: Pick<ThreadSettings, 'max' | 'idleMs' | 'tools'>
+  /** Threads of isolated tools, if several teams share them. */
+  pools?: ToolPools
   /** Number of agents that may have a turn of one run at the same time. Default: no limit. */
   maxConcurrentAgents?: number
   delegationBound?: DelegationBound
@@ -101,7 +104,8 @@ export abstract class Owners<Options extends OwnersOptions = OwnersOptions> exte
   readonly sharedStates = new SharedStates(this, this.options.persistentFile)
   readonly guards = new Guards(this)
   readonly #ask = asksPerson(this, this.pauses, this.shelf, this.options.hasHandle ?? (() => true))
-  readonly tools = new HostTools(this, this.guards, this.threads.tools, this.#ask)
+  readonly pools = this.options.pools ?? new ToolPools(this.threads.tools)
+  readonly tools = new HostTools(this, this.guards, this.pools, this.#ask)
   readonly #changedTurns = new ChangedTurns(this, this.permits, this.mailboxes, this.pauses, this.redelivery)
 
   constructor(options: Options) {

@@ -19,12 +19,12 @@ import type { LimitWait } from '../logging/limit-notices.ts'
 import type { ThreadSettings } from '../settings/settings.ts'
 import type { Lifecycle } from './lifecycle.ts'
 import type { Owners } from './owners.ts'
-import { hasOwnThread, type ThreadPlaces } from './pending-life.ts'
+import { hasOwnThread, type PlaceTaker, type ThreadPlaces } from './pending-life.ts'
 
 /** Time after which a thread that does not answer, or that has something to do, is asked again at the earliest. */
 const RESTLESS_MS = 1_000
 
-export class Passivation implements Reader {
+export class Passivation implements Reader, PlaceTaker {
   // A turn that comes again waits for what it had asked for before, and writes nothing about that.
   readonly kinds = ['frames', 'agent.ready', 'agent.exited', 'message.dead', 'turn.started'] as const
   /** Number of threads that were ended because their agent had nothing to do. */
@@ -33,8 +33,6 @@ export class Passivation implements Reader {
   readonly #lifecycle: Lifecycle
   readonly #places: ThreadPlaces
   readonly #idleMs: number | false
-  /** Lives that are asked whether they may end, or that end. */
-  readonly #leaving = new Set<Life>()
   #sweepTimer: Timer | undefined
   #roomTimer: Timer | undefined
 
@@ -95,7 +93,7 @@ export class Passivation implements Reader {
     if (!life?.ready || !settings.isAgent || stopped) return false
     if (!mailbox.handed.isEmpty || mailbox.waiting > 0 || life.sending) return false
     const isEnding = life.stopping || life.retired || life.verdict || life.recalled
-    return !isEnding && !life.draining && !this.#leaving.has(life) && !this.#lifecycle.isReloading(cell)
+    return !isEnding && !life.draining && !this.#places.leaving.has(life) && !this.#lifecycle.isReloading(cell)
   }
 
   // ---- room for agents that wait for a thread
@@ -106,7 +104,7 @@ export class Passivation implements Reader {
     const [waits] = this.#waits()
     if (waits)
       this.#host.limits.reached(waits, 'agents with messages wait for a thread', { waiting: this.#places.waiting })
-    const missing = this.#places.taken - this.#leaving.size + this.#places.waiting - this.#places.max
+    const missing = this.#places.taken - this.#places.leaving.size + this.#places.waiting - this.#places.max
     if (missing <= 0) return
     const now = this.#host.clock.monotonic()
     const idle = this.#host.directory.living.filter((cell) => hasOwnThread(cell) && this.#isIdle(cell))
@@ -114,11 +112,11 @@ export class Passivation implements Reader {
     calm.sort((a, b) => a.lastEndAt - b.lastEndAt)
     for (const cell of calm.slice(0, missing)) void this.#passivate(cell)
     if (calm.length < missing) this.#askAgain(idle, now)
-    if (this.#places.waiting > 0 && this.#leaving.size === 0 && this.#isStuck(now)) this.#exceed()
+    if (this.#places.waiting > 0 && this.#places.leaving.size === 0 && this.#isStuck(now)) this.#exceed()
   }
 
   *#waits(): IterableIterator<LimitWait> {
-    for (const { cell, since } of this.#places.line) {
+    for (const { cell, since } of this.#places.lineOf(this.#host)) {
       const first = cell.mailbox.peek()
       const messageId = first && idOf(first.memory, first.at)
       const limit = this.#places.max
@@ -137,16 +135,28 @@ export class Passivation implements Reader {
     this.#roomTimer = this.#host.clock.timer(Math.ceil(since + RESTLESS_MS - now), expire, true)
   }
 
-  /** Checks whether no thread of an agent will come free by itself. */
+  /** Checks whether no thread of an agent will come free by itself, of this team or another that shares the places. */
   #isStuck(now: number): boolean {
+    let stuck = 0
+    for (const team of this.#places.teams) {
+      const its = team.stuckAt(now)
+      if (its === undefined) return false
+      stuck += its
+    }
+    return stuck >= this.#places.taken // else a thread is being made, or ends
+  }
+
+  stuckAt(now: number): number | undefined {
     const holders = this.#host.directory.living.filter(hasOwnThread)
-    if (holders.length < this.#places.taken) return false // a thread is being made, or ends
-    const full = new Set(this.#places.line.flatMap(({ cell: { mailbox } }) => [...mailbox.parked.senders()]))
-    return holders.every((cell) => {
+    const full = new Set(
+      this.#places.lineOf(this.#host).flatMap(({ cell: { mailbox } }) => [...mailbox.parked.senders()]),
+    )
+    const isStuck = (cell: Cell): boolean => {
       if (!cell.life?.ready) return false
       if (cell.mailbox.handed.isEmpty) return isRestless(cell, now)
       return full.has(cell.index) || waitsForOthers(cell)
-    })
+    }
+    return holders.every(isStuck) ? holders.length : undefined
   }
 
   /** Makes one thread more than there should be: else the turns that wait would wait for ever. */
@@ -161,15 +171,15 @@ export class Passivation implements Reader {
   async #passivate(cell: Cell): Promise<void> {
     const life = cell.life!
     const { turns } = cell
-    this.#leaving.add(life)
+    this.#places.leaving.add(life)
     const mayEnd = await this.#mayEnd(life)
     if (!mayEnd) life.restlessAt = this.#host.clock.monotonic()
-    this.#leaving.delete(life)
+    this.#places.leaving.delete(life)
     if (mayEnd && cell.turns === turns && cell.life === life && this.#isIdle(cell)) {
-      this.#leaving.add(life)
+      this.#places.leaving.add(life)
       this.count += 1
       await this.#lifecycle.passivate(cell, life)
-      this.#leaving.delete(life)
+      this.#places.leaving.delete(life)
     }
     if (this.#host.loop.closed) return
     this.#host.ready.touchInstance(cell)

@@ -129,15 +129,29 @@ export const hasOwnThread = ({ settings }: Cell): boolean => settings.isAgent &&
 
 interface Waiter {
   readonly cell: Cell
+  /** Team of the agent. */
+  readonly team: object | undefined
   /** Epoch ms. */
   readonly since: number
   readonly resolve: () => void
+}
+
+/** A team whose agents have places, as others see it that have theirs from the same number. */
+export interface PlaceTaker {
+  /** Perhaps no place comes free by itself. */
+  makeRoom(): void
+  /** Number of its threads none of which will come free by itself; undefined: one will. */
+  stuckAt(now: number): number | undefined
 }
 
 export class ThreadPlaces {
   /** Maximum number of places. It is exceeded only by `grant`. */
   readonly max: number
   taken = 0
+  /** Teams of this process that share the places: one, or the shards of a cluster. */
+  readonly teams = new Set<PlaceTaker>()
+  /** Lives that are asked whether they may end, or that end. */
+  readonly leaving = new Set<Life>()
   readonly #line: Waiter[] = []
   readonly #full: () => void
   readonly #clock: Pick<Scheduler, 'now'>
@@ -146,10 +160,14 @@ export class ThreadPlaces {
    * `full` is called when an agent has joined the line, and when a thread is gone whose place nobody gets: perhaps no
    * other comes free by itself.
    */
-  constructor(max: number, clock: Pick<Scheduler, 'now'>, full: () => void) {
+  constructor(max: number, clock: Pick<Scheduler, 'now'>, full?: () => void) {
     this.max = max
     this.#clock = clock
-    this.#full = full
+    this.#full =
+      full ??
+      (() => {
+        for (const team of [...this.teams]) team.makeRoom()
+      })
   }
 
   get isBounded(): boolean {
@@ -160,23 +178,23 @@ export class ThreadPlaces {
     return this.#line.length
   }
 
-  /** Agents that wait for a place, and since when. */
-  get line(): readonly Pick<Waiter, 'cell' | 'since'>[] {
-    return this.#line
+  /** Agents of a team that wait for a place, and since when. */
+  lineOf(team: object): readonly Pick<Waiter, 'cell' | 'since'>[] {
+    return this.#line.filter((waiter) => waiter.team === team)
   }
 
   /**
    * Takes a place for a thread of the agent. Returns undefined if it has one now, a promise if it has to wait, and
    * false if it has to wait but has no message: such an agent needs no thread yet.
    */
-  take(cell: Cell): Promise<void> | undefined | false {
+  take(cell: Cell, team?: object): Promise<void> | undefined | false {
     if (this.taken < this.max && this.#line.length === 0) {
       this.claim()
       return undefined
     }
     if (cell.mailbox.waiting === 0) return false
     const place = new Promise<void>((resolve) => {
-      this.#line.push({ cell, since: this.#clock.now(), resolve })
+      this.#line.push({ cell, team, since: this.#clock.now(), resolve })
     })
     this.#full()
     return place
@@ -289,7 +307,7 @@ export class PendingLife {
     const [code, tools] = await Promise.all([provisioning.codeOf(cell), provisioning.toolsOf(cell)])
     if (!isWanted()) return undefined
     const takesPlace = hasOwnThread(cell) && !beside
-    const place = takesPlace ? places.take(cell) : undefined
+    const place = takesPlace ? places.take(cell, host) : undefined
     if (place === false) return undefined
     if (place) await place
     let pending: PendingLife | undefined

@@ -60,11 +60,14 @@ export class TeamLife {
   readonly #supervisor: Supervisor
   readonly #runs: RunBook
   readonly #log: TeamLog | undefined
+  /** False where other teams have the same threads: nothing begins then before it is needed. */
+  readonly #closesThreads: boolean
   #started: Promise<void> | undefined
   #startFailed = false
   #closed: Promise<void> | undefined
 
-  constructor(supervisor: Supervisor, runs: RunBook, log: TeamLog | undefined) {
+  constructor(supervisor: Supervisor, runs: RunBook, log: TeamLog | undefined, closesThreads: boolean) {
+    this.#closesThreads = closesThreads
     this.#supervisor = supervisor
     this.#runs = runs
     this.#log = log
@@ -120,7 +123,7 @@ export class TeamLife {
     }
     const living = directory.actors.slice(ORCHESTRATOR_INDEX).filter((cell) => !cell.removed && !cell.run)
     const agents = living.filter(hasOwnThread)
-    const registered = agents.length > places.max ? this.#register(agents) : undefined
+    const registered = agents.length > places.max || !this.#closesThreads ? this.#register(agents) : undefined
     if (!registered) provisioning.expect(living.filter((cell) => cell.beginnings === 0 && !cell.stopped))
     const outcomes = await Promise.allSettled(
       living.map(
@@ -193,11 +196,13 @@ export class TeamLife {
   }
 
   async #end(): Promise<void> {
-    const { directory, lifecycle, tools, spawner } = this.#supervisor
+    const { directory, lifecycle, pools, tools, spawner } = this.#supervisor
     this.#runs.endings.abortAll(new RunAbortedError('The team was closed.', { reason: 'close' }))
     await this.#runs.drain.quiet()
     for (const cell of [...directory.cells].slice(ORCHESTRATOR_INDEX).reverse()) await lifecycle.endAll(cell)
-    await Promise.all([spawner.close(), tools.close()])
+    tools.close()
+    if (this.#closesThreads) await Promise.all([spawner.close(), pools.close()])
+    this.#runs.line.room.leave(this.#runs.line)
     this.#supervisor.close()
   }
 }

@@ -33,6 +33,7 @@ import { WorkerSpawner, workersFor } from '../threads/spawner.ts'
 import { threadCode } from '../threads/worker-thread.ts'
 import { Budgets } from '../verbs/budgets.ts'
 import type { AgentInstance } from './agent-instance.ts'
+import type { Commons } from './commons.ts'
 import { Letters, Posting } from './outside-messages.ts'
 import { Provision, partsOf, serveTeamVerbs, type TeamKit } from './provision.ts'
 import { Newcomers, noRegistry, type Reloaded, Roster } from './roster.ts'
@@ -57,7 +58,7 @@ export class TeamRuntime extends TeamRuns {
   /** Limits of each run that brings none of its own: `globalTimeoutMs` and `budget.perRun`. */
   readonly runLimits: { readonly timeoutMs: number; readonly budget: Readonly<TokenLimit> }
 
-  constructor(settings: TeamSettings, protocol: Protocol, kit?: TeamKit) {
+  constructor(settings: TeamSettings, protocol: Protocol, kit?: TeamKit, commons?: Commons) {
     super()
     const { clock, logger, redactor, threads } = settings
     this.#kit = kit
@@ -69,12 +70,14 @@ export class TeamRuntime extends TeamRuns {
       )
     if (!kit) threadCode() // refuses a bundle without thread code before anything waits for a thread
     const log = guardedLogger(logger, redactor)
-    const spawner = new WorkerSpawner(kit ? 0 : threads.warmSpares, clock, log, workersFor(clock))
+    const shared = commons?.means(settings)
+    const spawner = shared?.spawner ?? new WorkerSpawner(kit ? 0 : threads.warmSpares, clock, log, workersFor(clock))
     this.supervisor = new Supervisor({
       clock,
       logger,
       redactor,
       spawner,
+      ...(shared && { places: shared.places, pools: shared.pools }),
       provisioning: new Provision(settings, protocol, kit, spawner, log, () => this.supervisor),
       limits: settings.limits,
       threads,
@@ -95,6 +98,7 @@ export class TeamRuntime extends TeamRuns {
       blackboard: { scope: settings.blackboard, waitTimeoutMs: settings.globalTimeoutMs },
       ...(settings.persistentFile && { persistentFile: settings.persistentFile }),
     })
+    commons?.showWaits(this.supervisor)
     const budget = new Budgets(settings.budget, this.supervisor)
     this.supervisor.attach(() => budget.part)
     const tracing = settings.telemetry && new Tracing(settings.telemetry, this.supervisor)
@@ -102,7 +106,7 @@ export class TeamRuntime extends TeamRuns {
       this.supervisor.attach(tracing.part) // before the run book, which lets runs be forgotten
       this.supervisor.tools.around = tracing.aroundTool
     }
-    this.runBook = new RunBook(this.supervisor, settings, () => this.#life.whenStarted(), tracing)
+    this.runBook = new RunBook(this.supervisor, settings, () => this.#life.whenStarted(), tracing, shared?.room)
     this.runBook.script = scriptHash(protocol)
     if (kit?.keptBytes !== undefined) this.supervisor.runs.most = kit.keptBytes
     this.supervisor.attach(this.runBook.part)
@@ -128,7 +132,7 @@ export class TeamRuntime extends TeamRuns {
       ? new TeamLog(this.supervisor, this.parts, this.runBook, durableLog, kit?.newStore)
       : undefined
     this.logPath = teamLog && durableLog?.path
-    this.#life = new TeamLife(this.supervisor, this.runBook, teamLog)
+    this.#life = new TeamLife(this.supervisor, this.runBook, teamLog, commons === undefined)
     this.#events = eventStream(this.supervisor, this.runBook.host)
     const { calls, journal } = this.supervisor
     if (kit?.serve) calls.wrap((verb, real) => kit.serve!(verb, real, (run, record) => journal.record(run, record)))

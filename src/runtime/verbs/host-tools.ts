@@ -29,9 +29,8 @@ import type { RunState } from '../host/run.ts'
 import type { ToolSettings } from '../settings/tools.ts'
 import type { HostVerb, VerbWaiter } from './calls.ts'
 import type { Guards } from './guards.ts'
-import { CHECKED_THERE, IsolatedTools } from './isolated-tools.ts'
+import { CHECKED_THERE, IsolatedTools, type ToolPools } from './isolated-tools.ts'
 import { type AskPerson, invalidInput, isApprovedIn, noteApproval } from './questions.ts'
-import type { PoolSize } from './tool-pool.ts'
 
 /*
  * Which tools run where the rehearsal model answers. Its arguments are invented, and so is all that follows from them:
@@ -158,12 +157,11 @@ export class HostTools {
   /** Those of an agent that have a thread of their own, once they are loaded. */
   readonly #loaded = new WeakMap<ToolSettings, ToolDefinition[]>()
 
-  /** `threads`: size of the pool of each limit class. */
-  constructor(core: Core, guards: Guards, threads: PoolSize, ask: AskPerson) {
+  constructor(core: Core, guards: Guards, pools: ToolPools, ask: AskPerson) {
     this.#core = core
     this.#guards = guards
     this.#ask = ask
-    this.#isolated = new IsolatedTools(core, threads)
+    this.#isolated = new IsolatedTools(core, pools)
   }
 
   get verbs(): [Verb, HostVerb][] {
@@ -207,8 +205,8 @@ export class HostTools {
     return this.#unrepeatable.size > 0
   }
 
-  close(): Promise<void> {
-    return this.#isolated.close()
+  close(): void {
+    this.#isolated.close()
   }
 
   /**

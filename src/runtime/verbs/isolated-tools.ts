@@ -32,19 +32,39 @@ const MOST_ATTEMPTS = 3
 
 type Owner = Pick<CellSettings, 'info' | 'option' | 'turnTimeoutMs'>
 
-export class IsolatedTools {
-  readonly #pools = new Map<string, Promise<ToolPool>>()
+/** The pool of each limit class, of one team or of all that share them. */
+export class ToolPools {
+  /** Of each pool. */
+  readonly size: PoolSize
   /** Descriptions of tools, by their module as it is bundled now, and by their export. */
-  readonly #known = new Map<string, Promise<ToolTaskResult>>()
+  readonly known = new Map<string, Promise<ToolTaskResult>>()
+  readonly #pools = new Map<string, Promise<ToolPool>>()
+
+  constructor(size: PoolSize) {
+    this.size = size
+  }
+
+  of({ env, maxHeapMb }: LimitClass): Promise<ToolPool> {
+    const key = JSON.stringify([maxHeapMb, [...env].sort()])
+    const pool = this.#pools.get(key) ?? made({ env, maxHeapMb }, this.size)
+    this.#pools.set(key, pool)
+    return pool
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(Array.from(this.#pools.values(), async (pool) => (await pool).close()))
+  }
+}
+
+export class IsolatedTools {
   readonly #core: Core
-  readonly #size: PoolSize
+  readonly #pools: ToolPools
   readonly #waiting = new Set<LimitWait>()
   #closed = false
 
-  /** `size`: of the pool of each limit class. */
-  constructor(core: Core, size: PoolSize) {
+  constructor(core: Core, pools: ToolPools) {
     this.#core = core
-    this.#size = size
+    this.#pools = pools
     core.limits.watch(() => this.#waiting)
   }
 
@@ -57,7 +77,7 @@ export class IsolatedTools {
     const { href, bundled, shown } = await loadable(tool.module, `${tool.option}.module`, { from })
     const code: ToolCode = { module: href, bundled, shown, export: tool.export, option: tool.option }
     if (this.#closed) throw new TeamClosedError('The team was closed while the tools of its agents were loaded.', {})
-    const pool = await this.#poolOf(tool)
+    const pool = await this.#pools.of(tool)
     const result = await this.#described(pool, code, owner)
     if (!result.ok) {
       const error = errorFrom(result.error)
@@ -76,11 +96,11 @@ export class IsolatedTools {
   /** Each is loaded once for that, and again when its code has changed, or could not be loaded. */
   #described(pool: ToolPool, code: ToolCode, owner: Owner): Promise<ToolTaskResult> {
     const key = JSON.stringify([code.module, code.export])
-    const known = this.#known.get(key)
+    const known = this.#pools.known.get(key)
     if (known) return known
     const described = this.#describe(pool, code, owner)
-    this.#known.set(key, described)
-    const forget = () => this.#known.delete(key)
+    this.#pools.known.set(key, described)
+    const forget = () => this.#pools.known.delete(key)
     described.then(({ ok }) => ok || forget(), forget)
     return described
   }
@@ -117,7 +137,7 @@ export class IsolatedTools {
     const caller: PoolCaller = {
       signal,
       waits: () => {
-        wait = { option: 'threads.tools', limit: this.#size.threads, runId, agent, since: this.#core.clock.now() }
+        wait = { option: 'threads.tools', limit: this.#pools.size.threads, runId, agent, since: this.#core.clock.now() }
         this.#waiting.add(wait)
         this.#core.limits.reached(wait, 'calls of isolated tools wait for a thread')
       },
@@ -177,16 +197,9 @@ export class IsolatedTools {
     }
   }
 
-  #poolOf({ env, maxHeapMb }: LimitClass): Promise<ToolPool> {
-    const key = JSON.stringify([maxHeapMb, [...env].sort()])
-    const pool = this.#pools.get(key) ?? made({ env, maxHeapMb }, this.#size)
-    this.#pools.set(key, pool)
-    return pool
-  }
-
-  async close(): Promise<void> {
+  /** No tool is loaded any more. */
+  close(): void {
     this.#closed = true
-    await Promise.all(Array.from(this.#pools.values(), async (pool) => (await pool).close()))
   }
 }
 

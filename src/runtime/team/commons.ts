@@ -1,0 +1,60 @@
+/**
+ * What the teams of one process have in common, if they are shards of a cluster: threads and their spares, the pool of
+ * tools, the queues of the providers, the number of runs at a time. A team alone has its own.
+ */
+import { guardedLogger } from '../logging/logger.ts'
+import { RunRoom } from '../runs/run-entries.ts'
+import type { TeamSettings } from '../settings/settings.ts'
+import type { Supervisor } from '../supervision/host.ts'
+import { ThreadPlaces } from '../supervision/pending-life.ts'
+import { WorkerSpawner, workersFor } from '../threads/spawner.ts'
+import { ToolPools } from '../verbs/isolated-tools.ts'
+
+interface Means {
+  readonly spawner: WorkerSpawner
+  readonly places: ThreadPlaces
+  readonly pools: ToolPools
+  readonly room: RunRoom
+}
+
+export class Commons {
+  #first: TeamSettings | undefined
+  #means: Means | undefined
+  /** Number of processes among which the limits of providers, and of runs at a time, are divided. */
+  #processes = 1
+
+  /** Returns the settings of a team with what all have in common: the first has made it. */
+  settings(own: TeamSettings): TeamSettings {
+    this.#first ??= own
+    const { models, redactor, secrets } = this.#first
+    return { ...own, models, redactor, secrets }
+  }
+
+  means({ clock, logger, maxConcurrentRuns, redactor, threads }: TeamSettings): Means {
+    this.#means ??= {
+      spawner: new WorkerSpawner(threads.warmSpares, clock, guardedLogger(logger, redactor), workersFor(clock)),
+      places: new ThreadPlaces(threads.max, clock),
+      pools: new ToolPools(threads.tools),
+      room: new RunRoom(maxConcurrentRuns),
+    }
+    return this.#means
+  }
+
+  /** Shows a team what of its runs waits for a provider: the queues are not its own. */
+  showWaits({ limits, runs }: Supervisor): void {
+    const first = this.#first?.limits
+    if (!first || first === limits) return
+    limits.watch(() => [...first.waits()].filter(({ runId }) => runId !== undefined && runs.find(runId) !== undefined))
+  }
+
+  divide(processes: number): void {
+    if (processes === this.#processes) return
+    this.#processes = processes
+    this.#means?.room.divide(processes)
+    this.#first?.models.divide(processes)
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#means?.spawner.close(), this.#means?.pools.close()])
+  }
+}
