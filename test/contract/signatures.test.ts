@@ -28,7 +28,7 @@ const INNER: Readonly<Record<string, readonly string[]>> = {
   ClusterTeam: ['ClusterParts', 'Options', 'TeamRuntime'], // how the package makes it
   ClusterTeamOptions: ['InCluster'],
   Digest: ['Columns'],
-  MultiAgentPattern: ['TeamKit', 'TeamRuntime'], // the class that it extends, and what only the test kit gives it
+  MultiAgentPattern: ['TeamKit', 'Commons', 'TeamRuntime'], // the class that it extends, and what only the test kit and shards of a cluster give it
   MultiAgentPatternOptions: ['TeamOptions'], // all of it but the orchestration
   OldRunRehearsal: ['PlayedOldRun'],
   // its members: Extract<RuntimeEvent, { type: '...' }>

@@ -67,7 +67,7 @@ export interface ClusterParts<Team> {
   team(state: StateManagement | undefined): Team
   /** The engine that an address names. */
   engine(options: ClusterOptions & { url: string }): Promise<ClusterStore>
-  /** What its teams have in common. */
+  /** Means that its teams have in common. */
   readonly commons: Pick<Commons, 'divide' | 'close'>
 }
 

@@ -66,7 +66,7 @@ export interface RunEntry {
 
 /** Number of runs that may be under way at the same time, in one team or in all that share it. */
 export class RunRoom {
-  /** Of all processes together. */
+  /** Number for all processes together. */
   readonly #limit: number
   readonly #lines = new Set<RunLine>()
   most: number

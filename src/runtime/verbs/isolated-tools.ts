@@ -34,7 +34,7 @@ type Owner = Pick<CellSettings, 'info' | 'option' | 'turnTimeoutMs'>
 
 /** The pool of each limit class, of one team or of all that share them. */
 export class ToolPools {
-  /** Of each pool. */
+  /** Size of each pool. */
   readonly size: PoolSize
   /** Descriptions of tools, by their module as it is bundled now, and by their export. */
   readonly known = new Map<string, Promise<ToolTaskResult>>()
