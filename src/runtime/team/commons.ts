@@ -1,6 +1,6 @@
 /**
- * Means that the teams of one process have in common, if they are shards of a cluster: threads and their spares, the pool of
- * tools, the queues of the providers, the number of runs at a time. A team alone has its own.
+ * Means that the teams of one process have in common, if they are shards of a cluster: threads and their spares, the
+ * pool of tools, the queues of the providers, the number of runs at a time. A team alone has its own.
  */
 import { guardedLogger } from '../logging/logger.ts'
 import { RunRoom } from '../runs/run-entries.ts'
