@@ -1,11 +1,11 @@
 /** Document 001's queue of results: each worker's response is one, whoever plays the worker and however it ends. */
 import t from 'tap'
-import { type AgentDefinition, type AgentMessage, defineAgent, type MultiAgentResult } from '../../src/index.ts'
+import { type AgentDefinition, type AgentMessage, type AgentRole, defineAgent, type MultiAgentResult } from '../../src/index.ts'
 import { type SubTask, type SubTaskResult, subTaskResultSchema } from '../../src/protocols.ts'
 import { scriptedModel, testTeam } from '../../src/testing.ts'
 import { silent } from '../kit/team.ts'
 import { after, all, refuses, says, stage, throws } from '../team/stage.ts'
-import { leads, play, task, works } from './led-team.ts'
+import { leads, led, play, task, works } from './led-team.ts'
 
 type Context = Pick<typeof t, 'same' | 'teardown'>
 
@@ -13,7 +13,12 @@ const resultsIn = (messages: readonly AgentMessage[]): SubTaskResult[] =>
   messages.flatMap(({ structuredData }) => subTaskResultSchema.safeParse(structuredData).data ?? [])
 
 /** Gives one sub-task to one worker, of code or, without code, of a model, and returns the result and its run. */
-async function given(t: Context, code: AgentDefinition | undefined, others: Record<string, AgentDefinition> = {}) {
+async function given(
+  t: Context,
+  code: AgentDefinition | undefined,
+  others: Record<string, AgentDefinition> = {},
+  role: Partial<AgentRole> = {},
+) {
   const tasks = [{ agent: 'worker', task: 'Dig.' }]
   const model = scriptedModel([
     { agent: 'chief', reply: { tasks, reasoning: 'all of it' } },
@@ -29,7 +34,7 @@ async function given(t: Context, code: AgentDefinition | undefined, others: Reco
   const names = ['chief', 'worker', ...Object.keys(others)]
   const modules = { ...others, ...(code && { worker: code }) }
   const team = testTeam<string>(
-    { agents: names.map((name) => ({ name })), orchestration, logger: silent },
+    { agents: names.map((name) => ({ name, ...(name === 'worker' && role) })), orchestration, logger: silent },
     { model, modules },
   )
   t.teardown(() => team.close())
@@ -251,4 +256,82 @@ t.test('a worker of hierarchical that fails its task by a result of its own has 
   const result = await play(t, { boss: leads([task('ann', 'dig')]), ann }, { workerAutonomy: 'high' })
   t.match(result.error, { code: 'AGENT_FAILED', message: 'rock', details: { agent: 'ann', type: 'SOIL' } })
   t.match(resultsIn(result.messageHistory), [{ status: 'FAILED', errorDetails: { message: 'rock', type: 'SOIL' } }])
+})
+
+/* Workers whom nobody waits for any more, and new owners. */
+
+for (const state of ['at work', 'waiting in its mailbox'])
+  t.test(`a worker ${state} whose asker was late has a result: it was cancelled`, async (t) => {
+    const boss = leads([task('ann', 'dig')])
+    const ann = {
+      communication: { responseTimeoutMs: 1_000 },
+      code: works(async (_message, context) => {
+        const tasks = state === 'at work' ? ['shovel'] : ['shovel', 'carry']
+        await Promise.all(tasks.map((each) => context.delegate('bob', each)))
+        return 'dug'
+      }),
+    }
+    const result = await play(t, { boss, ann, bob: after(50_000) }, { workerAutonomy: 'high' })
+    const tasks = result.messageHistory.filter(({ type }) => type === 'delegate')
+    const results = resultsIn(result.messageHistory)
+    t.equal(results.length, tasks.length)
+    for (const { id, recipient } of tasks)
+      t.match(
+        results.find(({ subTaskId }) => subTaskId === id),
+        {
+          parentTaskId: result.runId,
+          workerAgentRole: recipient,
+          status: 'FAILED',
+          errorDetails: { type: recipient === 'ann' ? 'TIMEOUT' : 'CANCELLED' },
+        },
+      )
+  })
+
+t.test('the new owner of a task that a manager reassigned has a result, and so has who gave it up', async (t) => {
+  const boss = defineAgent({
+    receive({ metadata }) {
+      if (metadata.escalation) return { structuredData: { decision: 'reassign', to: 'bob' } }
+      return { structuredData: { tasks: [task('ann', 'dig')] } }
+    },
+  })
+  const ann = works(async (_message, context) => {
+    const outcome = await context.escalate('no spade')
+    return outcome.kind === 'reassigned' ? (outcome.result.structuredData ?? outcome.result.content) : outcome.kind
+  })
+  const bob = works(() => ({ cm: 40 }))
+  const result = await play(t, { boss, ann, bob }, { workerAutonomy: 'high' })
+  const tasks = result.messageHistory.filter(({ type }) => type === 'delegate')
+  const done = { parentTaskId: result.runId, status: 'COMPLETED', resultData: { cm: 40 } }
+  t.match(
+    resultsIn(result.messageHistory),
+    ['bob', 'ann'].map((name) => ({
+      ...done,
+      subTaskId: tasks.find(({ recipient }) => recipient === name)?.id,
+      workerAgentRole: name,
+    })),
+  )
+})
+
+t.test('the new owner of a sub-task has a result in its own name', async (t) => {
+  const escalates = defineAgent({
+    async receive(_message, context) {
+      const outcome = await context.escalate('no spade')
+      return outcome.kind === 'reassigned' ? { structuredData: outcome.result.structuredData } : outcome.kind
+    },
+  })
+  const manager = says({ structuredData: { decision: 'reassign', to: 'other' } })
+  const { result, results } = await given(t, escalates, { manager, other: says('dug deep') }, { escalateTo: 'manager' })
+  const done = { ...head(result), status: 'COMPLETED', resultData: 'dug deep' }
+  t.same(results, [{ ...done, workerAgentRole: 'other' }, done])
+})
+
+t.test('a worker that is at work when its run is ended has a result', async (t) => {
+  const team = led(t, { boss: leads([task('ann', 'dig')]), ann: after(50_000) }, { workerAutonomy: 'high' })
+  const run = team.launch('the job')
+  await team.clock.advance(1_000)
+  run.cancel()
+  const result = await run.result
+  t.match(resultsIn(result.messageHistory), [
+    { parentTaskId: result.runId, workerAgentRole: 'ann', status: 'FAILED', errorDetails: { type: 'RUN_ABORTED' } },
+  ])
 })

@@ -1,7 +1,7 @@
 /** Delegation: gives a task with the duty to do it to another agent, and returns its outcome. */
 
 import type { AgentMessage } from '../../mailbox/message.ts'
-import { asSubTask, dataOfResult, SUB_TASK } from '../../mailbox/sub-task.ts'
+import { asSubTask, dataOfResult, headIn, SUB_TASK } from '../../mailbox/sub-task.ts'
 import { DramatisError } from '../../shared/errors.ts'
 import {
   checkName,
@@ -258,25 +258,38 @@ async function reassigned(
 ): Promise<EscalationOutcome> {
   if (typeof to !== 'string' || to === '' || to === from)
     return unresolved(`"${by}" reassigned the task, but to nobody else: its structuredData needs { decision, to }.`)
+  const data = taskFor(turn, to, task)
+  const parentTaskId = headIn(data) ? undefined : turn.start.message?.parentTaskId
   const request: ReassignRequest = {
     by,
     to,
     description: task.description,
-    data: taskFor(turn, to, task),
-    metadata: { reassigned: { from, by, reason, guidance } },
+    data,
+    metadata: {
+      reassigned: { from, by, reason, guidance },
+      ...(parentTaskId !== undefined && asSubTask(parentTaskId, to)),
+    },
     priority: turn.start.message?.priority ?? 0,
   }
-  const result = await answerOf(turn, turn.call('reassign', request) as Promise<AgentMessage>)
+  const answer = turn.call('reassign', request) as Promise<AgentMessage>
+  const result = await answerOf(turn, parentTaskId === undefined ? answer : answer.then(withPlainData))
   if (typeof result === 'string') return unresolved(`"${by}" reassigned the task to "${to}", in vain: ${result}`)
   return { kind: 'reassigned', to, result }
 }
 
+/** Returns the answer to a task of that agent's own: not its result, but the data that its words do not say. */
+function withPlainData(answer: AgentMessage): AgentMessage {
+  const data = dataOfResult(answer.structuredData, answer.sender)
+  return { ...answer, structuredData: data === answer.content ? null : data }
+}
+
 /**
- * Returns the data for the new owner. The data of a plain question stay unchanged, because the new owner needs them to
- * understand it.
+ * Returns the data for the new owner. Those of a sub-task have its name; those of a plain question stay unchanged,
+ * because the new owner needs them to understand it.
  */
 function taskFor({ start, taskId }: Turn, to: string, { description, structuredData }: Escalation['task']): unknown {
   const isTask = start.message?.type === 'delegate'
+  if (headIn(structuredData)) return { ...Object(structuredData), assignedAgentRole: to }
   if (structuredData !== null && !isTask) return structuredData
   const offer = isTask ? Object(structuredData) : offerOf(to, description, null)
   return { ...offer, assignedTo: to, parentTask: taskId ?? Object(offer).parentTask }

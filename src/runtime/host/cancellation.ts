@@ -53,10 +53,12 @@ export class Cancellation {
     this.#takeBackAll([this.#takeOut(request, reason)])
   }
 
-  #takeOut({ caller, correlation, callee, envelope }: OpenRequest, reason: DramatisError | undefined): Withdrawal {
+  #takeOut(request: OpenRequest, reason: DramatisError | undefined): Withdrawal {
+    const { caller, correlation, callee, envelope } = request
     caller.open.delete(correlation)
     const text = `The request of "${caller.name}" was withdrawn.`
     const why = reason ?? new CancelledError(text, { agent: callee.name, caller: caller.name })
+    this.#requests.logResult(request, why)
     return { callee, envelope, reason: why, letter: 'cancelled' }
   }
 

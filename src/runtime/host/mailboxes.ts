@@ -6,7 +6,7 @@
 import { policyOf } from '../../actors/definition/role-config.ts'
 import type { AgentTask } from '../../actors/definition/task.ts'
 import { CLAIM } from '../../mailbox/channel.ts'
-import { answering, isFailure, jsonIn } from '../../mailbox/codec.ts'
+import { answering, isFailure, jsonIn, subTaskAt } from '../../mailbox/codec.ts'
 import type { DeadLetterReason } from '../../mailbox/dead-letters.ts'
 import {
   ACCEPTED,
@@ -36,6 +36,7 @@ import {
 import { type Envelope, NOT_YET } from '../../mailbox/mailbox.ts'
 import type { Timer } from '../../shared/clock.ts'
 import { type DramatisError, MailboxFullError } from '../../shared/errors.ts'
+import type { OwnFrame } from '../log/host-frames.ts'
 import type { Cell, OpenRequest } from './agent.ts'
 import type { Core } from './core.ts'
 import type { ReplyLane } from './replies.ts'
@@ -462,12 +463,28 @@ export class Requests {
     this.refuse({ caller, correlation, run, turn, settle, from: callee.index, memory, at }, error)
   }
 
-  /** Answers a request that was never open with an error. */
-  refuse({ caller, correlation, run, turn, settle, from, memory, at }: Asked, error: DramatisError): void {
+  /**
+   * Logs the result of a sub-task whose caller waits no longer. It comes after the log of the withdrawal, so no turn
+   * takes it for its answer. A duty that is only offered has the result of the agent that still has it.
+   */
+  logResult({ caller, correlation, run, turn, callee, envelope, offers }: OpenRequest, error: DramatisError): void {
+    const { memory, at } = envelope
+    if (!offers && subTaskAt(memory, at))
+      this.#logFailure({ caller, correlation, run, turn, from: callee.index, memory, at }, error)
+  }
+
+  #logFailure({ caller, correlation, run, turn, from, memory, at }: Omit<Asked, 'settle'>, error: DramatisError): OwnFrame {
     const whose = { sender: from, recipient: caller.index, run: run.index, turn, correlation }
     const frame = this.#core.frames.failure(RESPONSE, { ...whose, ...answering(memory, at) }, error)
     copyId(memory, at, frame.memory, 0)
     this.#core.journal.appendOwned(run, frame.memory, frame.bytes)
+    return frame
+  }
+
+  /** Answers a request that was never open with an error. */
+  refuse(asked: Asked, error: DramatisError): void {
+    const { caller, settle } = asked
+    const frame = this.#logFailure(asked, error)
     if (settle) settle(frame.memory, 0)
     else this.#replies.reply(caller, frame)
     this.#core.loop.wake()
