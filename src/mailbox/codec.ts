@@ -110,9 +110,22 @@ function metadataIn(text: string | undefined): Record<string, unknown> {
  * it: the sender of a frame is checked.
  */
 export function actingSender(memory: Memory, at: number): string | undefined {
-  const isTask = senderOf(memory, at) === SCRIPT && typeOf(memory, at) === 'delegate'
-  if (!isTask || (flagsOf(memory, at) & HAS_METADATA) === 0) return undefined
-  const { metadata } = readBody(memory, at)
+  return senderOf(memory, at) === SCRIPT && typeOf(memory, at) === 'delegate' ? actingAt(memory, at) : undefined
+}
+
+/** Returns the agent in whose name the script has given the task that is answered; undefined for any other message. */
+export function actingRecipient(memory: Memory, at: number): string | undefined {
+  const kind = kindOf(memory, at)
+  const isAnswer = (kind === END || kind === RESPONSE) && recipientOf(memory, at) === SCRIPT
+  return isAnswer ? actingAt(memory, at) : undefined
+}
+
+/** Returns the agent that the metadata name as `actingSender`; of a handoff, for whom the task was given. */
+export function actingAt(memory: Memory, at: number): string | undefined {
+  return (flagsOf(memory, at) & HAS_METADATA) !== 0 ? actingIn(readBody(memory, at).metadata) : undefined
+}
+
+function actingIn(metadata: string | undefined): string | undefined {
   const name = metadata?.includes(ACTING) ? metadataIn(metadata)[ACTING] : undefined
   return typeof name === 'string' ? name : undefined
 }
@@ -139,14 +152,17 @@ export function decodeMessage(memory: Memory, at: number, directory: Directory):
   return { ...message, content, structuredData, metadata: { error: jsonIn(readBody(memory, at).data) } }
 }
 
-/** Returns the fields that an answer has of the request at `at`: its thread, and the head of its sub-task. */
+/** Returns the fields that an answer has of the request at `at`: its thread, and what `answeredBy` says. */
 export function answering(memory: Memory, at: number): Partial<Pick<Body, 'threadId' | 'metadata'>> {
-  const { threadId } = readBody(memory, at)
-  const subTask = subTaskAt(memory, at)
-  return {
-    ...(threadId !== undefined && { threadId }),
-    ...(subTask && { metadata: JSON.stringify({ [SUB_TASK]: subTask }) }),
-  }
+  const { threadId, metadata } = readBody(memory, at)
+  const told = answeredBy(subTaskAt(memory, at), actingIn(metadata))
+  return { ...(threadId !== undefined && { threadId }), ...(told && { metadata: JSON.stringify(told) }) }
+}
+
+/** Returns the metadata of an answer to a sub-task, or to a task in an agent's name; undefined for most answers. */
+export function answeredBy(subTask: SubTaskHead | undefined, acting: string | undefined): object | undefined {
+  if (!subTask && acting === undefined) return undefined
+  return { ...(subTask && { [SUB_TASK]: subTask }), ...(acting !== undefined && { [ACTING]: acting }) }
 }
 
 /** Returns the head of the sub-task that the message gives or answers; undefined for most messages. */
@@ -236,7 +252,8 @@ export class ReceivedMessage implements AgentMessage {
     const isPlain = ((word >>> 8) & TO_ALL) === 0 && body.name === undefined
     this.type = response ? 'response' : (MESSAGE_TYPES[(word >>> 24) & 7] ?? 'request')
     this.sender = (hasMore ? actingSender(memory, at) : undefined) ?? directory.name(who & 0xffff)
-    this.recipient = isPlain ? directory.name(who >>> 16) : recipientName(memory, at, body, directory)
+    const answered = response && hasMore ? actingRecipient(memory, at) : undefined
+    this.recipient = answered ?? (isPlain ? directory.name(who >>> 16) : recipientName(memory, at, body, directory))
     this.content = body.content
     this.priority = response ? 0 : i32[i + PRIORITY]!
     this.requiresResponse = kind === REQUEST
@@ -279,6 +296,11 @@ export class ReceivedMessage implements AgentMessage {
     if (named || this.type === 'response') return named
     if (this.#data !== undefined) return subTaskOf(this.#data)
     return this.#structuredData === null ? undefined : headIn(this.#structuredData)
+  }
+
+  /** Agent in whose name the script has given the task; the answer is for it. Undefined for most messages. */
+  get acting(): string | undefined {
+    return actingIn(this.#metadata)
   }
 
   /** Identifier of the run of whose sub-tasks the message is one, or makes some; undefined for most messages. */

@@ -68,8 +68,9 @@ export interface AuctionConfig<N extends string = string> {
    */
   weights?: { capability?: number; load?: number; confidence?: number }
   /**
-   * Order of bids with equal scores. 'priority' (the default): the role's `priority`. 'least_loaded': the agent with
-   * the least to do. 'first': the agent asked first.
+   * Order of bids with equal scores. 'priority' (the default): the role's `priority`, then as 'least_loaded'.
+   * 'least_loaded': the agent with the least to do, with what it was given at the same moment. 'first': the agent
+   * asked first.
    */
   tieBreak?: 'priority' | 'least_loaded' | 'first'
   /** Number of further auctions, each without the winners that failed, crashed or refused. Default: 2. */

@@ -191,6 +191,27 @@ t.test('the table of agents says how full a context is, for those that a model p
   await page.getByRole('alert').getByText('has no agent "nobody"').waitFor()
 })
 
+t.test('a sub-task that its plan skips stands in the task with the reason', inBrowser, async (t) => {
+  const tasks = [
+    { agent: 'ann', task: 'look at the sky' },
+    { agent: 'ann', task: 'fetch umbrellas', runIf: { task: 1, value: 'rain' } },
+  ]
+  const chief = defineAgent({
+    receive: ({ metadata }) => (metadata.answerSchema ? { structuredData: { tasks, reasoning: 'so' } } : 'stay dry'),
+  })
+  const { url } = await served(t, {
+    agents: { chief, ann: defineAgent({ receive: () => 'sun' }) },
+    options: { orchestration: { strategy: 'supervisor', supervisor: 'chief', experts: ['ann'] } },
+  })
+  const { page, complaints } = await open(t, url)
+  await page.getByLabel('Give the team a task').fill('Shall I get wet?')
+  await page.keyboard.press('Enter')
+  const row = page.getByRole('listitem').filter({ hasText: 'fetch umbrellas' })
+  await row.waitFor()
+  t.match(await row.textContent(), /skipped\s+fetch umbrellas: It is run only if the result of task 1 equals "rain"/)
+  t.same(complaints, [])
+})
+
 t.test('hostile words are text: no dialog, no complaint of the policy, links with their host', inBrowser, async (t) => {
   t.ok(new Set(HOSTILE).size >= 60)
   const { url, team } = await served(t, { agents: { worker: hostile } })

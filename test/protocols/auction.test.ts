@@ -83,9 +83,20 @@ t.test('bids that weigh the same: by priority, by load, or the first asked', asy
   const cast = { a: bids(0.5), b: { code: bids(0.5), priority: 1 }, c: { code: bids(0.5), priority: 1 } }
   const tie = await sell(t, cast)
   t.same(winners(tie), ['b'])
-  t.equal(reason(tie), 'A tie with "c" at 0.5, broken by priority.')
+  t.equal(reason(tie), 'A tie with "c" at 0.5, broken by priority, then by load.')
   t.same(winners(await sell(t, cast, { tieBreak: 'first' })), ['a'])
   t.same(winners(await sell(t, cast, { tieBreak: 'first', bidders: ['c', 'b'] })), ['c'])
+})
+
+t.test('equal bids of auctions at one moment: each agent wins one of them', async (t) => {
+  for (const tieBreak of ['priority', 'least_loaded'] as const) {
+    const work = takes(1_000)
+    const cast = { a: bids(0.5, work), b: bids(0.5, work), c: bids(0.5, work), low: bids(0.2, work) }
+    const team = stage<string>(t, cast, { orchestration: { strategy: 'auction', tieBreak } })
+    const sales = Promise.all(['bike', 'car', 'boat'].map((broken) => team.execute(`fix the ${broken}`)))
+    await team.clock.advance(200_000)
+    t.same((await sales).map(({ finalOutput }) => finalOutput).sort(), ['a did it', 'b did it', 'c did it'], tieBreak)
+  }
 })
 
 t.test('tieBreak least_loaded looks at what waits, also where it weighs nothing', async (t) => {

@@ -66,7 +66,9 @@ export async function sellWhileBusy(
 }
 
 const decided = ({ orchestrationTrace }: MultiAgentResult, question: string) =>
-  orchestrationTrace.decisions.filter((decision) => decision.question.startsWith(question))
+  orchestrationTrace.decisions.filter(
+    (decision) => decision.question.startsWith(question) && !decision.reason.startsWith('load_balance'), // of a tie
+  )
 
 /** Why that agent has no bid that counts. */
 export const refusalOf = (result: MultiAgentResult, agent: string) =>

@@ -6,7 +6,8 @@ import { Manager } from '../../src/protocols/manager.ts'
 import { HIERARCHICAL, speaking } from '../../src/protocols/prompts.ts'
 import { CancelledError, RunTimeoutError } from '../../src/shared/errors.ts'
 import { FakeOrchestrator } from '../fixtures/fake-orchestrator.ts'
-import { refuses, says, throws } from '../team/stage.ts'
+import { pluck } from '../kit/lists.ts'
+import { after, all, refuses, says, throws } from '../team/stage.ts'
 import { asked, decisions, leads, led, play, type Told, task, toldOf, worker, works } from './led-team.ts'
 
 const high = { workerAutonomy: 'high' as const }
@@ -152,6 +153,42 @@ t.test('a manager of code can delegate by itself', async (t) => {
     result.messageHistory.find(({ type }) => type === 'delegate'),
     { sender: 'boss', recipient: 'ann' },
   )
+})
+
+t.test('tasks of the plan are given by the manager, and answered to it, in every view of the run', async (t) => {
+  const ann = works(async (_message, context) => {
+    await context.handoff('bob', 'dig on')
+    return ''
+  })
+  const late = { communication: { responseTimeoutMs: 1_000 }, code: after(50_000) }
+  const boss = leads([task('ann', 'dig'), task('cleo', 'plant'), task('late', 'wait'), task('wild', 'shout')])
+  const wild = throws('no')
+  const team = led(t, { boss, ann, bob: worker, cleo: worker, late, wild }, { workerAutonomy: 'high' })
+  const run = team.launch('the job')
+  await team.clock.advance(100_000)
+  const { messageHistory, orchestrationTrace } = await run.result
+  const given = messageHistory.filter(({ type, sender }) => type === 'delegate' && sender === 'boss')
+  t.same(pluck(given, 'recipient'), ['ann', 'cleo', 'late', 'wild'])
+  const answers = messageHistory.filter(({ sender, type }) => type === 'response' && sender !== 'boss')
+  const toScript = answers.filter(({ recipient }) => recipient !== 'ann' && recipient !== '$user')
+  t.same(pluck(toScript, 'sender').sort(), ['bob', 'cleo', 'late', 'wild'])
+  const ids = new Set(pluck(toScript, 'id'))
+  const { messageFlow, events } = orchestrationTrace
+  const heard = await all(run.events({ types: ['message'] }))
+  const views = {
+    history: pluck(toScript, 'recipient'),
+    flow: messageFlow.flatMap(({ messageId, to }) => (ids.has(messageId) ? to : [])),
+    trace: events.flatMap(({ eventType, details }) => {
+      const { messageId, to } = Object(details)
+      return eventType === 'message' && ids.has(messageId) ? to : []
+    }),
+    events: heard.flatMap((event) =>
+      event.type === 'message' && ids.has(event.message.id) ? event.message.recipient : [],
+    ),
+  }
+  for (const [view, recipients] of Object.entries(views)) t.same(recipients, ['boss', 'boss', 'boss', 'boss'], view)
+  const own = team.getAgent('boss')?.getMessageHistory() ?? []
+  t.equal(own.filter(({ id }) => ids.has(id)).length, 4, 'they are in the history of the manager')
 })
 
 t.test('a plan that cannot be used is sent back once, with what is wrong', async (t) => {

@@ -1,6 +1,12 @@
 /** Document 001's queue of results: each worker's response is one, whoever plays the worker and however it ends. */
 import t from 'tap'
-import { type AgentDefinition, type AgentMessage, type AgentRole, defineAgent, type MultiAgentResult } from '../../src/index.ts'
+import {
+  type AgentDefinition,
+  type AgentMessage,
+  type AgentRole,
+  defineAgent,
+  type MultiAgentResult,
+} from '../../src/index.ts'
 import { type SubTask, type SubTaskResult, subTaskResultSchema } from '../../src/protocols.ts'
 import { scriptedModel, testTeam } from '../../src/testing.ts'
 import { silent } from '../kit/team.ts'

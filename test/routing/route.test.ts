@@ -304,6 +304,26 @@ t.test('load_balance: what is chosen at one moment is shared out, in one run and
   t.same((await runs).map(({ finalOutput }) => finalOutput).sort(), ['"a"', '"b"', '"c"'])
 })
 
+t.test('auction: equal bids at one moment are shared out', async (t) => {
+  const bidder = defineAgent({
+    async receive({ metadata }, context) {
+      if ('bidFor' in metadata) return { structuredData: { bid: 0.5 } }
+      await context.sleep(100)
+      return 'done'
+    },
+  })
+  const six = await told(t, { a: { code: bidder }, b: { code: bidder }, c: { code: bidder } }, (script) =>
+    Promise.all(
+      Array.from({ length: 6 }, async () => {
+        const agent = await script.route('part', { by: 'auction' })
+        await script.request(agent ?? '', 'part')
+        return agent
+      }),
+    ),
+  )
+  t.same((six.answer as string[]).sort(), ['a', 'a', 'b', 'b', 'c', 'c'])
+})
+
 t.test('load_balance: a choice that nothing came of counts no longer than its run', async (t) => {
   const roles = { a: {}, b: {} }
   const team = routing(t, roles, (script) => script.route('x'), { taskRouting: 'load_balance' })

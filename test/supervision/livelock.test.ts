@@ -7,7 +7,7 @@ import { leftovers } from '../kit/accounts.ts'
 import { type Cast, gate, openTeam, outcomeOf, type Receive } from '../kit/team.ts'
 import { calls, FakeModel } from '../models/fake-model.ts'
 import { modelTeam } from '../models/teams.ts'
-import { isFine, OFTEN, play, type Script, SECOND, watched } from './livelocks.ts'
+import { isFine, OFTEN, play, type Script, SECOND, STRICT, watched } from './livelocks.ts'
 
 const busy = (): string => 'busy'
 
@@ -27,6 +27,9 @@ const asksOften =
     for (let n = 0; n < times; n++) await context.request(to, 'may I?', options)
     return 'done'
   }
+
+/** Conversations that are remembered at a time. */
+const MOST_WATCHED = 10_000
 
 // ---- signs
 
@@ -120,6 +123,36 @@ t.test('rule 29: 50 messages, each because of the one before, are a sign', async
   t.match(found[0]?.evidence, [
     /^50 messages without progress, each because of the one before, between "cleo", "ann", "bob"/,
   ])
+})
+
+t.test('rule 29: entries that nobody gets do not make a conversation forgotten', async (t) => {
+  const passes = (to: string) => defineAgent({ receive: (_message, context) => context.send(to, 'on') })
+  let rounds = 0
+  const ann = defineAgent({
+    async receive(_message, context) {
+      await context.send('bob', 'on')
+      const entries = rounds++ === 0 ? 1 : MOST_WATCHED
+      for (let n = 0; n < entries; n++) await context.publish('weather', 'rain', 'fact')
+    },
+  })
+  const bob = defineAgent({
+    async receive(_message, context) {
+      await context.sleep(SECOND)
+      await context.send('cleo', 'on')
+    },
+  })
+  const script: Script = async (orchestrator) => {
+    for (let n = 0; n < 2; n++) {
+      await orchestrator.send('ann', 'on')
+      await orchestrator.sleep(10 * SECOND)
+    }
+    return 'done'
+  }
+  const cast = { ann, bob, cleo: passes('dora'), dora: defineAgent({ receive() {} }) }
+  const livelock = { ...STRICT, maxMessagesWithoutProgress: 4 }
+  const { team, found } = watched(t, cast, { script, supervision: { livelock } })
+  t.equal((await play(team)).success, true)
+  t.match(found[0]?.evidence, [/^4 messages without progress, each because of the one before, between /])
 })
 
 t.test('rule 29: messages count in their thread', async (t) => {

@@ -13,8 +13,8 @@ import type { Screen } from '../../src/service/shared/screen.ts'
 import { Chat } from '../../src/service/terminal/chat.ts'
 import { type ChatState, chatLines, taskLines } from '../../src/service/terminal/chat-view.ts'
 import { localSource, remoteSource } from '../../src/service/terminal/source.ts'
-import { columns } from '../../src/service/terminal/top-view.ts'
-import { SeenSubtasks, WorkNews } from '../../src/service/terminal/work.ts'
+import { columns, topLines } from '../../src/service/terminal/top-view.ts'
+import { SeenSubtasks, WorkNews, workLines } from '../../src/service/terminal/work.ts'
 import { systemClock } from '../../src/shared/clock.ts'
 import { silent } from '../kit/team.ts'
 import { type Answer, calls, FakeModel } from '../models/fake-model.ts'
@@ -226,6 +226,15 @@ for (const [field, orchestration] of plans)
         t.match(panel, /^goal .* (\d) of \1 tasks$/m, 'what is skipped is nothing to be done')
         t.ok(told.includes(`task  skipped  fetch (two) umbrellas: ${reason}`))
         t.ok(taskLines(fold).includes(`skipped  fetch (two) umbrellas: ${reason}`))
+        const size = { width: 99, height: 40 }
+        const top = { view: 'tasks', sort: 'trouble', selected: undefined, note: '' } as const
+        const work = workLines(fold, 99, fold.now, none, new SeenSubtasks())
+        t.ok(topLines(fold, top, size, fold.now, work).includes(`    ${reason}`))
       }
+      const { tasks = [] } = team.getRun(run.id) ?? {}
+      t.match(
+        tasks.filter(({ status }) => status === 'skipped'),
+        [{ description: 'fetch (two) umbrellas', assignedTo: null, reason: /"rain", and that is "sun"/ }],
+      )
     },
   )

@@ -212,6 +212,7 @@ export interface Candidate<Name extends string = string> {
  * - 'handed_off': another task, whose parent it is, has replaced it.
  * - 'refused': its agent has refused it, or the runtime has before the agent began.
  * - 'cancelled': its result is no longer needed.
+ * - 'skipped': its plan runs it on a condition (`runIf`), which did not hold. It was given to nobody.
  */
 export type TaskStatus =
   | 'pending'
@@ -223,6 +224,7 @@ export type TaskStatus =
   | 'failed'
   | 'refused'
   | 'cancelled'
+  | 'skipped'
 
 /**
  * State of an agent. 'waiting': its turn waits for other agents. 'passivated': it has no thread until its next message.
@@ -240,7 +242,7 @@ export type AgentStatus =
 
 /** A task of a run. */
 export interface AgentTask {
-  /** Id of the message that asked for the task. */
+  /** Id of the message that asked for the task; of one that was skipped an id of its own. */
   id: string
   description: string
   /** Names of capabilities, in any letter case. Only an agent that declares all of them is given the task. */
@@ -257,6 +259,8 @@ export interface AgentTask {
   result: unknown
   /** Id of the task that this one is a part of: the task of the turn that gave it. */
   parentTask: string | null
+  /** Why it was skipped, if it was. */
+  reason?: string
 }
 
 /** A task that was given: a promise of the completed task. `id` resolves as soon as the task is on its way. */
@@ -270,7 +274,7 @@ export type PendingTask = Promise<AgentTask> & { readonly id: Promise<string> }
 export type TaskInput =
   | string
   | (Pick<AgentTask, 'description'> &
-      Partial<Omit<AgentTask, 'id' | 'status' | 'result' | 'requiredCapabilities' | 'dependencies'>> & {
+      Partial<Omit<AgentTask, 'id' | 'status' | 'result' | 'reason' | 'requiredCapabilities' | 'dependencies'>> & {
         requiredCapabilities?: readonly string[]
         dependencies?: readonly string[]
       })

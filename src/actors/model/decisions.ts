@@ -26,7 +26,7 @@ export interface AuctionTerms {
   minimumBid: number
   /** Weights of the declared fit, of a low load, and of the agent's own bid. */
   weights: { capability: number; load: number; confidence: number }
-  /** Order of bids with equal scores. */
+  /** Order of bids with equal scores. By 'priority': of equal ones the least loaded. */
   tieBreak: 'priority' | 'least_loaded' | 'first'
 }
 
@@ -65,7 +65,7 @@ const ANSWER = withAnswerSchema({
   additionalProperties: false,
 })
 
-type Asking = Pick<OrchestratorContext, 'agents' | 'decide' | 'request' | 'sleep'>
+type Asking = Pick<OrchestratorContext, 'agents' | 'decide' | 'request' | 'route' | 'sleep'>
 
 /**
  * Returns the accepted bids, best first. Each bid, and each missing one, is a decision in the trace. `content`: the
@@ -97,7 +97,7 @@ export async function bidsFor(
     const reason = `Fit ${fit}, load ${load}, score ${score}. ${read.reason}`
     orchestrator.decide(question, String(read.bid), reason.trimEnd())
   }
-  return { bids: ranked(bids, orchestrator.agents, terms.tieBreak), none }
+  return { bids: await ranked(orchestrator, task, bids, terms.tieBreak), none }
 }
 
 /** Returns each bidder's answer, or the reason why there is none. */
@@ -150,21 +150,38 @@ function scoreOf({ fit, load }: Candidate, bid: number, weights: AuctionTerms['w
   return Math.round(score * PRECISION) / PRECISION
 }
 
-function ranked(bids: readonly Bid[], team: Asking['agents'], tieBreak: AuctionTerms['tieBreak']): Bid[] {
-  const priorityOf = ({ agent }: Bid) => team.find(({ name }) => name === agent)?.priority ?? 0
+/**
+ * Returns the bids, best first. Between bids that are still equal the router decides, which knows who was chosen at this
+ * moment: else the same agent would get all that is put up for auction at once.
+ */
+async function ranked(
+  orchestrator: Asking,
+  task: string,
+  bids: readonly Bid[],
+  tieBreak: AuctionTerms['tieBreak'],
+): Promise<Bid[]> {
+  const { agents } = orchestrator
+  const priorityOf = ({ agent }: Bid) => agents.find(({ name }) => name === agent)?.priority ?? 0
   const ties = {
     priority: (one: Bid, other: Bid) => priorityOf(other) - priorityOf(one),
     least_loaded: (one: Bid, other: Bid) => one.load - other.load,
     first: () => 0,
   }
-  return [...bids].sort((one, other) => other.score - one.score || ties[tieBreak](one, other))
+  const order = (one: Bid, other: Bid) => other.score - one.score || ties[tieBreak](one, other)
+  const sorted = [...bids].sort(order)
+  const equal = sorted.filter((one) => order(one, sorted[0]!) === 0)
+  if (tieBreak === 'first' || equal.length < 2) return sorted
+  const found = await orchestrator.route(task, { by: 'load_balance', among: equal.map(({ agent }) => agent) })
+  const winner = equal.find(({ agent }) => agent === found) ?? equal[0]!
+  return [winner, ...sorted.filter((one) => one !== winner)]
 }
 
 /** Returns the reason why the first of the bids wins. */
 export function reasonFor([best, next]: readonly Bid[], tieBreak: AuctionTerms['tieBreak']): string {
   if (!best) return 'Nobody bids.'
   if (best.score !== next?.score) return `The best bid, ${best.score}.`
-  return `A tie with "${next.agent}" at ${best.score}, broken by ${tieBreak}.`
+  const by = tieBreak === 'priority' ? 'priority, then by load' : tieBreak
+  return `A tie with "${next.agent}" at ${best.score}, broken by ${by}.`
 }
 
 /*

@@ -1,8 +1,8 @@
 /** Ends a turn: turns the handler's result or error into PATCH frames and one END frame, the commit. */
 
+import { answeredBy } from '../../mailbox/codec.ts'
 import { BLANK_BODY, END, FAILED, frameBytes, PATCH } from '../../mailbox/frame.ts'
 import { jsonIssue } from '../../mailbox/message.ts'
-import { SUB_TASK, type SubTaskHead } from '../../mailbox/sub-task.ts'
 import {
   AgentFailedError,
   BudgetExceededError,
@@ -103,8 +103,8 @@ export class Commit {
     fields.attempt = start.attempt
     const answered = start.correlation === 0 ? undefined : start.message
     if (answered?.threadId) fields.threadId = answered.threadId
-    const subTask = answered?.subTask
-    if (subTask || said.missed.length > 0 || said.told) fields.metadata = endMetadata(subTask, said)
+    const to = answeredBy(answered?.subTask, answered?.acting)
+    if (to || said.missed.length > 0 || said.told) fields.metadata = endMetadata(to, said)
   }
 
   #writePatches(turn: Turn): void {
@@ -163,8 +163,8 @@ interface Said {
 const NOTHING: Said = { missed: NONE, told: undefined }
 
 /** Returns the metadata of an answer that has some. They also name what it answers. */
-const endMetadata = (subTask: SubTaskHead | undefined, { missed, told }: Said): string =>
-  JSON.stringify({ ...(subTask && { [SUB_TASK]: subTask }), ...(missed.length > 0 && { missed }), ...told })
+const endMetadata = (answered: object | undefined, { missed, told }: Said): string =>
+  JSON.stringify({ ...answered, ...(missed.length > 0 && { missed }), ...told })
 
 /** Returns the change of a run's state. A value that the log does not have yet is written as it is, changed. */
 function noticeOf({ based, runState, threadId }: RunView, { value, patches }: Draft): Omit<PatchNotice, 'scope'> {

@@ -473,7 +473,10 @@ export class Requests {
       this.#logFailure({ caller, correlation, run, turn, from: callee.index, memory, at }, error)
   }
 
-  #logFailure({ caller, correlation, run, turn, from, memory, at }: Omit<Asked, 'settle'>, error: DramatisError): OwnFrame {
+  #logFailure(
+    { caller, correlation, run, turn, from, memory, at }: Omit<Asked, 'settle'>,
+    error: DramatisError,
+  ): OwnFrame {
     const whose = { sender: from, recipient: caller.index, run: run.index, turn, correlation }
     const frame = this.#core.frames.failure(RESPONSE, { ...whose, ...answering(memory, at) }, error)
     copyId(memory, at, frame.memory, 0)

@@ -2,6 +2,7 @@
 
 import type { SyncResult } from '../../actors/definition/context.ts'
 import {
+  actingRecipient,
   actingSender,
   addresseeOf,
   type Directory,
@@ -256,7 +257,7 @@ function collect(messages: TypedMessage[], memory: Memory, at: number, directory
     agent === undefined
       ? isItself
       : (isItself && (actingSender(memory, at) ?? directory.name(frame.senderOf(memory, at))) === agent) ||
-        (!isHead(memory, at) && addresseeOf(memory, at, directory) === agent)
+        (!isHead(memory, at) && (actingRecipient(memory, at) ?? addresseeOf(memory, at, directory)) === agent)
   if (isWanted) messages.push(decodeMessage(memory, at, directory))
 }
 
@@ -332,7 +333,9 @@ class TraceFold {
 
   #message(memory: Memory, at: number, kind: number, from: string): void {
     const response = kind === frame.END || kind === frame.RESPONSE
-    const to = response ? this.#directory.name(frame.recipientOf(memory, at)) : addresseeOf(memory, at, this.#directory)
+    const to = response
+      ? (actingRecipient(memory, at) ?? this.#directory.name(frame.recipientOf(memory, at)))
+      : addresseeOf(memory, at, this.#directory)
     this.#trace.messageFlow.push({
       from: actingSender(memory, at) ?? from,
       to,

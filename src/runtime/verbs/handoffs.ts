@@ -12,7 +12,16 @@ import { ACKNOWLEDGE, type Verb } from '../../actors/definition/role.ts'
 import { lastSpeakerIn } from '../../actors/model/last-speaker.ts'
 import { userContent } from '../../actors/model/prompt.ts'
 import type { EscalationView, HandoffRequest, ReassignRequest } from '../../actors/turn/delegate.ts'
-import { decodeMessage, errorOf, isFailure, jsonIn, partsOf, subTaskAt } from '../../mailbox/codec.ts'
+import {
+  actingAt,
+  answeredBy,
+  decodeMessage,
+  errorOf,
+  isFailure,
+  jsonIn,
+  partsOf,
+  subTaskAt,
+} from '../../mailbox/codec.ts'
 import {
   ASKS,
   correlationOf,
@@ -32,7 +41,6 @@ import {
 import type { Envelope } from '../../mailbox/mailbox.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 import { withParts } from '../../mailbox/parts.ts'
-import { SUB_TASK } from '../../mailbox/sub-task.ts'
 import { CancelledError, DelegationRefusedError, type DramatisError } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
 import { picked } from '../../shared/values.ts'
@@ -316,7 +324,7 @@ export class Handoffs {
     const subTask = subTaskAt(own.memory, own.at)
     const metadata = {
       ...formOf(asked),
-      ...(subTask && { [SUB_TASK]: subTask }),
+      ...answeredBy(subTask, actingAt(own.memory, own.at)),
       handoff: handedOverWith(handoff, request, summary, asked),
     }
     return {

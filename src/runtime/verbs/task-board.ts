@@ -117,8 +117,15 @@ export const tasks = (core: Core): Reader => {
     if (parent.status === 'blocked') move(core, run, parent, 'in_progress')
   }
 
+  const skipped = (run: RunState, description: string, reason: string) => {
+    const rest = { ...offered(null), parentTask: null, assignedTo: null, priority: 0, result: null }
+    const task: AgentTask = { id: core.frames.id(), description, ...rest, status: 'skipped', reason }
+    run.tasks.set(task.id, task)
+    core.journal.record(run, { kind: 'task', task, previous: null })
+  }
+
   return {
-    kinds: ['frames', 'turn.started', 'message.dead', 'handoff', 'reassignment'],
+    kinds: ['frames', 'turn.started', 'message.dead', 'handoff', 'reassignment', 'decision'],
     frames: kindBits(REQUEST, END, RESPONSE, CANCEL),
     next(batch) {
       for (const record of batch) {
@@ -138,11 +145,17 @@ export const tasks = (core: Core): Reader => {
         ) {
           const task = openTask(run, record.messageId)
           if (task) done(run, task, 'handed_off')
+        } else if (record.kind === 'decision' && record.choice === 'skipped') {
+          const [, description] = SKIPPED.exec(record.question) ?? []
+          if (description !== undefined) skipped(run, description, record.reason)
         }
       }
     },
   }
 }
+
+/** Question of a script's decision about a sub-task with a condition. */
+const SKIPPED = /^Is sub-task \d+ \((.*)\) run\?$/s
 
 /** Returns the id of the task that was given under that number. The number is then used up. */
 function taken(run: RunState, giver: number, correlation: number): string | undefined {
@@ -187,7 +200,8 @@ export const isDone = (status: TaskStatus): boolean =>
   status === 'failed' ||
   status === 'refused' ||
   status === 'cancelled' ||
-  status === 'handed_off'
+  status === 'handed_off' ||
+  status === 'skipped'
 
 /*
  * Dependencies of tasks: a task is delivered to its agent when the tasks that it names are completed. Until then it is

@@ -44,7 +44,7 @@ class MomentWords {
     const agent = this.#directory.name(frame.senderOf(memory, at))
     const tool = toolEventOf(memory, at, agent)
     if (tool) return this.#toolWords(tool)
-    if (isMessage(memory, at)) return isCopy(memory, at) ? undefined : this.#message(memory, at, agent)
+    if (isMessage(memory, at)) return isCopy(memory, at) ? undefined : this.#message(memory, at)
     const { content, data } = frame.readBody(memory, at)
     switch (frame.kindOf(memory, at)) {
       case frame.END:
@@ -81,16 +81,14 @@ class MomentWords {
     }
   }
 
-  #message(memory: Memory, at: number, agent: string): string {
+  #message(memory: Memory, at: number): string {
     const kind = frame.kindOf(memory, at)
-    const { content } = decodeMessage(memory, at, this.#directory)
+    const { sender: agent, recipient, content } = decodeMessage(memory, at, this.#directory)
     if (kind === frame.END || kind === frame.RESPONSE) {
-      const to = this.#directory.name(frame.recipientOf(memory, at))
-      if (isFailure(memory, at)) return `${agent} fails for ${to}: ${this.#quoted(content)}`
-      return `${agent} answers ${to}: ${this.#quoted(content)}`
+      if (isFailure(memory, at)) return `${agent} fails for ${recipient}: ${this.#quoted(content)}`
+      return `${agent} answers ${recipient}: ${this.#quoted(content)}`
     }
     this.#senders.set(frame.idOf(memory, at), agent)
-    const { recipient } = decodeMessage(memory, at, this.#directory)
     const to = Array.isArray(recipient) ? recipient.join(', ') : recipient === null ? 'all' : undefined
     return `${agent} sends ${to ?? addresseeOf(memory, at, this.#directory)} a ${frame.typeOf(memory, at)}: ${this.#quoted(content)}`
   }

@@ -95,9 +95,6 @@ const REQUESTS: ReadonlySet<number> = new Set([MESSAGE_TYPES.indexOf('request'),
 const TYPE_BITS = 7
 const MODEL = 0
 
-/** Question of the decision about a sub-task with a condition. */
-const SKIPPED = /^Is sub-task \d+ \((.*)\) run\?$/s
-
 export class DigestFold {
   /** `start`, `end`: of the turn that had the message; NaN as long as there is none. `n`: number of the message. */
   readonly messages = new Table(['n', 'run', 'from', 'to', 'type', 'at', 'bytes', 'turn', 'start', 'end'])
@@ -336,8 +333,6 @@ export class DigestFold {
         return
       case 'task':
         return this.#task(fact)
-      case 'decision':
-        return this.#skipped(fact)
       case 'agent.crashed':
         if (typeof name !== 'string') return
         this.agent(name).crashes += 1
@@ -364,7 +359,7 @@ export class DigestFold {
   }
 
   #task({ runId, at, task }: DigestFact): void {
-    const { id, assignedTo, description, status, parentTask } = Object(task) as Record<string, unknown>
+    const { id, assignedTo, description, status, parentTask, reason } = Object(task) as Record<string, unknown>
     const agent = typeof assignedTo === 'string' ? assignedTo : null
     this.tasks.delete(textOf(id)) // the last one that changed is the last one
     this.tasks.set(textOf(id), {
@@ -375,15 +370,8 @@ export class DigestFold {
       description: textOf(description),
       parent: typeof parentTask === 'string' ? parentTask : null,
       status: textOf(status),
+      ...(typeof reason === 'string' && { reason }),
     })
-  }
-
-  /** Keeps a sub-task that was skipped as planned: nobody was given it, so that only the decision tells of it. */
-  #skipped({ runId, at, seq, question, choice, reason }: DigestFact): void {
-    const [, description] = (choice === 'skipped' && SKIPPED.exec(textOf(question))) || []
-    if (description === undefined) return
-    const task = { runId, at, agent: null, description, parent: null, status: 'skipped', reason: textOf(reason) }
-    this.tasks.set(`${runId} ${seq}`, { id: `${runId} ${seq}`, ...task })
   }
 
   /** Drops the oldest of what is kept in numbers. */

@@ -68,12 +68,14 @@ const subTask = z
       'failed',
       'refused',
       'cancelled',
+      'skipped',
     ]),
     priority: z.number(),
     deadline: time.nullable(),
     dependencies: z.array(z.string()),
     result: z.unknown(),
     parentTask: z.string().nullable(),
+    reason: z.string().optional().describe('of one that was skipped, as its plan says: why'),
   })
   .describe('a task that an agent has given to another')
 

@@ -104,11 +104,12 @@ function SubTasks({ task: { subTasks } }: { task: Task }): JSX.Element | null {
     <section>
       <h3>Sub-tasks</h3>
       <ul class="plain">
-        {subTasks.map(({ id, description, assignedTo, status }) => (
+        {subTasks.map(({ id, description, assignedTo, status, reason }) => (
           <li key={id}>
-            <span class={`chip ${status}`}>{status.replace('_', ' ')}</span> <Words text={assignedTo ?? 'nobody'} />{' '}
+            <span class={`chip ${status}`}>{status.replace('_', ' ')}</span>{' '}
+            {reason === undefined && <Words text={assignedTo ?? 'nobody'} />}{' '}
             <span class="dim">
-              <Words text={description} most={200} />
+              <Words text={reason === undefined ? description : `${description}: ${reason}`} most={200} />
             </span>
           </li>
         ))}

@@ -87,7 +87,10 @@ function syncWords({ point, result: { generation, arrived, missing } }: EventOf<
   return `sync point ${point} (generation ${generation}) ended without ${missing.join(', ')}; ${who} arrived`
 }
 
-function taskWords({ id, status, assignedTo, description }: TaskEvent['task'], begun: Set<string>): string | undefined {
+function taskWords(
+  { id, status, assignedTo, description, reason }: TaskEvent['task'],
+  begun: Set<string>,
+): string | undefined {
   const what = `${assignedTo ?? 'nobody'}: ${oneLine(description, 80)}`
   switch (status) {
     case 'assigned':
@@ -104,6 +107,8 @@ function taskWords({ id, status, assignedTo, description }: TaskEvent['task'], b
     case 'handed_off':
       begun.delete(id)
       return `task handed off: ${what}`
+    case 'skipped':
+      return `task skipped: ${oneLine(description, 80)}: ${reasonWords(reason ?? '')}`
     default:
       return undefined
   }

@@ -78,7 +78,7 @@ export type Sort = 'trouble' | 'name' | 'tokens' | 'mailbox'
 export const SORTS: readonly Sort[] = ['trouble', 'name', 'tokens', 'mailbox']
 
 export interface TopState {
-  view: 'agents' | 'agent' | 'waits' | 'letters'
+  view: 'agents' | 'agent' | 'tasks' | 'waits' | 'letters'
   sort: Sort
   selected: string | undefined
   /** Name of the team where Tab leads to others. */
@@ -98,14 +98,29 @@ const ALARM_MS = 60_000
 const MOST_LANES = 5
 const ALARMS: ReadonlySet<string> = new Set(['deadlock', 'livelock', 'stall'])
 
-/** Returns the lines of the screen: at most `height`, each at most `width` columns. `now`: epoch ms. */
-export function topLines(fold: DigestFold, state: TopState, { width, height }: Size, now: number): string[] {
+/**
+ * Returns the lines of the screen: at most `height`, each at most `width` columns. `now`: epoch ms; `work`: the lines
+ * of the tasks.
+ */
+export function topLines(
+  fold: DigestFold,
+  state: TopState,
+  { width, height }: Size,
+  now: number,
+  work: readonly string[] = [],
+): string[] {
   const head = [headLine(fold, state.team, width, now), ...alarmLines(fold, now)]
   const foot = [keyLine(state)]
   const lanes = state.view === 'agents' ? laneLines(fold, width, now) : []
   const room = Math.max(1, height - head.length - foot.length - lanes.length)
-  const body = bodyLines(fold, state, room, now).slice(0, room)
-  return [...head, ...body, ...lanes, ...foot].slice(0, height).map((line) => cut(line, width).trimEnd())
+  const body = bodyLines(fold, state, room, now, work).slice(0, room)
+  return [...head, ...body, ...lanes, ...foot].slice(0, height).map((line) => cutLine(line, width).trimEnd())
+}
+
+/** Cuts a line, and leaves its indent: the rows of a table begin below each other. */
+function cutLine(line: string, width: number): string {
+  const indent = line.length - line.trimStart().length
+  return `${' '.repeat(indent)}${cut(line, width - indent)}`
 }
 
 export function orderedAgents(fold: DigestFold, sort: Sort): FoldedAgent[] {
@@ -175,12 +190,20 @@ function alarmLines({ facts, waits }: DigestFold, now: number): string[] {
   return lines
 }
 
-function bodyLines(fold: DigestFold, state: TopState, room: number, now: number): string[] {
+function bodyLines(
+  fold: DigestFold,
+  state: TopState,
+  room: number,
+  now: number,
+  work: readonly string[],
+): readonly string[] {
   switch (state.view) {
     case 'agents':
       return agentTable(fold, state, room, now)
     case 'agent':
       return agentLines(fold, state.selected, now)
+    case 'tasks':
+      return work.length > 0 ? work : ['no task was given']
     case 'waits':
       return waitLines(fold, now)
     case 'letters':
@@ -301,5 +324,5 @@ function letterLines({ facts }: DigestFold, now: number): string[] {
 function keyLine({ view, sort, note, team }: TopState): string {
   if (note !== '') return note
   const first = view === 'agents' ? `Enter agent  s sort (${sort})` : 'Esc back'
-  return `${first}  w waits  d dead letters  r restart${team === undefined ? '' : '  Tab next team'}  q quit`
+  return `${first}  t tasks  w waits  d dead letters  r restart${team === undefined ? '' : '  Tab next team'}  q quit`
 }

@@ -7,6 +7,7 @@ import { redrawOn } from '../shared/redraw.ts'
 import type { Screen } from '../shared/screen.ts'
 import type { TeamSource } from './source.ts'
 import { orderedAgents, SORTS, type TopState, topLines } from './top-view.ts'
+import { type ProgressOf, SeenSubtasks, workLines } from './work.ts'
 
 export type Keys = NodeJS.ReadableStream & { isTTY?: boolean; setRawMode?(raw: boolean): unknown }
 
@@ -47,15 +48,20 @@ export async function showTop({
     if (sources.length === 1) return
     source = sources[(sources.indexOf(source) + 1) % sources.length] ?? source
     fold = new DigestFold({ mostRows: MOST_ROWS })
+    seen = new SeenSubtasks()
     Object.assign(state, { view: 'agents', selected: undefined, note: `${source.team} ...` })
     watching.abort()
   }
   signal.addEventListener('abort', end, { once: true })
+  let seen = new SeenSubtasks()
+  const progressOf: ProgressOf = (agent) => source.progress(agent)
   const draw = () => {
     // Leaves a column and a row free: a terminal that is full to the last cell scrolls.
     const size = { width: (screen.columns ?? 80) - 1, height: (screen.rows ?? 24) - 1 }
     const team = sources.length > 1 && source.team !== undefined && { team: source.team }
-    if (fold.lines > 0) update(topLines(fold, { ...state, ...team }, size, now()).join('\n'))
+    if (fold.lines === 0) return
+    const work = state.view === 'tasks' ? workLines(fold, size.width, now(), progressOf, seen) : []
+    update(topLines(fold, { ...state, ...team }, size, now(), work).join('\n'))
   }
   const move = (by: number) => {
     const names = orderedAgents(fold, state.sort).map(({ name }) => name)
@@ -77,6 +83,9 @@ export async function showTop({
     tab: nextTeam,
     s: () => {
       state.sort = SORTS[(SORTS.indexOf(state.sort) + 1) % SORTS.length]!
+    },
+    t: () => {
+      state.view = state.view === 'tasks' ? 'agents' : 'tasks'
     },
     w: () => {
       state.view = state.view === 'waits' ? 'agents' : 'waits'
@@ -116,6 +125,7 @@ export async function showTop({
       const of = fold
       for await (const line of source.watch(watching.signal)) {
         of.read(line)
+        if (line.call && of === fold) seen.look(fold.agents.keys(), progressOf)
         if (of.lines === 1) {
           state.note = ''
           draw()

@@ -193,12 +193,9 @@ export class WorkNews {
     const changed = new Set(facts.flatMap(({ type, task }) => (type === 'task' ? String(Object(task).id) : [])))
     const lines = [...changed].flatMap((id) => {
       const task = tasks.get(id)
+      if (task?.reason !== undefined) return `task  skipped  ${task.description}: ${task.reason}`
       return task ? `task  ${task.agent ?? 'nobody'}: ${task.status}  ${task.description}` : []
     })
-    for (const { type, runId, seq } of facts) {
-      const { description, reason } = (type === 'decision' && tasks.get(`${runId} ${seq}`)) || {}
-      if (reason !== undefined) lines.push(`task  skipped  ${description}: ${reason}`)
-    }
     return [...lines, ...(call ? this.#subtasks([...agents.keys()], progressOf) : [])].map((line) => cut(line, WIDTH))
   }
 

@@ -18,6 +18,31 @@ t.test('a task is answered when it is done', async (t) => {
   t.same((await send('GET', `/api/tasks/${body.id}`)).body, body)
 })
 
+t.test('a sub-task that its plan skips is among the sub-tasks, with the reason', async (t) => {
+  const tasks = [
+    { agent: 'ann', task: 'look at the sky' },
+    { agent: 'ann', task: 'fetch umbrellas', runIf: { task: 1, value: 'rain' } },
+  ]
+  const chief = defineAgent({
+    receive: ({ metadata }) => (metadata.answerSchema ? { structuredData: { tasks, reasoning: 'so' } } : 'stay dry'),
+  })
+  const team = testTeam<string>(
+    {
+      agents: [{ name: 'chief' }, { name: 'ann' }],
+      orchestration: { strategy: 'supervisor', supervisor: 'chief', experts: ['ann'] },
+    },
+    { modules: { chief, ann: defineAgent({ receive: () => 'sun' }) } },
+  )
+  const api = httpApi({ teams: { desk: team }, authorize: callerOf })
+  t.teardown(() => api.close().then(() => team.close()))
+  const { body } = await send(api, 'POST', '/api/tasks', { body: { query: 'Shall I get wet?' } })
+  t.match(
+    body.subTasks.filter((task: { status: string }) => task.status === 'skipped'),
+    [{ description: 'fetch umbrellas', assignedTo: null, parentTask: null, result: null, reason: /equals "rain"/ }],
+  )
+  t.same((await send(api, 'GET', `/api/tasks/${body.id}`)).body, body)
+})
+
 t.test('the query may be named task or message, and the route has two names', async (t) => {
   const { send } = stage(t)
   const path = '/api/process-multi-agent-task'
