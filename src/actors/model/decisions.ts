@@ -151,8 +151,8 @@ function scoreOf({ fit, load }: Candidate, bid: number, weights: AuctionTerms['w
 }
 
 /**
- * Returns the bids, best first. Between bids that are still equal the router decides, which knows who was chosen at this
- * moment: else the same agent would get all that is put up for auction at once.
+ * Returns the bids, best first. Between bids that are still equal the router decides, which knows who was chosen at
+ * this moment: else the same agent would get all that is put up for auction at once.
  */
 async function ranked(
   orchestrator: Asking,
