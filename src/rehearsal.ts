@@ -66,19 +66,19 @@ class RehearsedTeam extends MultiAgentPattern {
     return openTurns(this.supervisor)
   }
 
-  launchFor(agent: string, query: Content, options: RunOptions<unknown>): Run<unknown> {
-    if (agent === ORCHESTRATOR) return this.launch(query, options)
-    const cell = this.supervisor.directory.require(agent, undefined)
-    const run = this.runBook.launch(query, options, cell)
+  launchFor(name: string, query: Content, options: RunOptions<unknown>): Run<unknown> {
+    if (name === ORCHESTRATOR) return this.launch(query, options)
+    const agent = this.supervisor.directory.require(name, undefined)
+    const run = this.runBook.launch(query, options, agent)
     run.state.held = true
     return run
   }
 
-  messageOf(agent: string, id: string): TypedMessage | undefined {
+  messageOf(name: string, id: string): TypedMessage | undefined {
     const { directory, names } = this.supervisor
-    for (const cell of directory.actors) {
-      if (cell.name !== agent) continue
-      for (const { memory, at } of cell.mailbox.handed.all())
+    for (const agent of directory.actors) {
+      if (agent.name !== name) continue
+      for (const { memory, at } of agent.mailbox.handed.all())
         if (idOf(memory, at) === id) return decodeMessage(memory, at, names)
     }
     return undefined

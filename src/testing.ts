@@ -134,7 +134,7 @@ class LocalTeam<const Name extends string> extends MultiAgentPattern<Name> {
   }
 
   crash(agent: Name): void {
-    const life = this.supervisor.directory.cell(agent)?.life
+    const life = this.supervisor.directory.agent(agent)?.incarnation
     if (!life) throw new UnknownAgentError(`No agent "${agent}" is alive in this team.`, { agent })
     const error = new AgentCrashedError(`The test ended the life of agent "${agent}".`, { agent })
     if (life.thread instanceof LocalThread) life.thread.kill({ code: 1, error, outside: true })

@@ -127,7 +127,7 @@ export class Ring {
    * Works as `peek` for a writer that cannot be trusted: checks the positions and lengths it has written before using
    * them.
    */
-  peekForeign(): number {
+  peekInvalid(): number {
     for (;;) {
       if (this.#head === this.#seenTail) {
         this.#seenTail = Atomics.load(this.#control, TAIL)
@@ -200,13 +200,14 @@ export class Ring {
 }
 
 /*
- * The transport between the host and one life of an agent, in a thread of its own or in a shared one: four rings and a
- * few shared words. It is discarded with that life; data that must outlive it is in the host's mailbox and log.
+ * The transport between the host and one incarnation of an agent, in a thread of its own or in a shared one: four rings
+ * and a few shared words. It is discarded with that incarnation; data that must outlive it is in the host's mailbox and
+ * log.
  *
  *   outbox   thread to host: messages, calls, commits
  *   plain    host to thread: messages of priority 0, in order
  *   ranked   host to thread: messages of any other priority; the thread takes the highest
- *   replies  host to thread: responses, receipts, aborts. User messages never enter it
+ *   replies  host to thread: responses, acknowledgements, aborts. User messages never enter it
  *
  * Wake-ups: a side that goes to sleep announces it, then looks at the rings again. A writer publishes its frame, then
  * checks whether the other side sleeps. The wake-up itself is an empty post. No timer is involved.
@@ -273,8 +274,8 @@ const OF_SEAT: Sizes = { outbox: 1 << 16, plain: 1 << 16, ranked: 1 << 14, repli
 const bytesOf = ({ outbox, plain, ranked, replies }: Sizes): number =>
   CONTROL_BYTES + ringBytes(outbox) + ringBytes(plain) + ringBytes(ranked) + ringBytes(replies)
 
-/** The shared memory of one agent's life, used by both sides. Its length says how large its rings are. */
-export class Window {
+/** The shared memory of one agent's incarnation, used by both sides. Its length says how large its rings are. */
+export class Channel {
   readonly buffer: SharedArrayBuffer
   readonly words: Int32Array
   readonly outbox: Ring
@@ -298,9 +299,9 @@ export class Window {
     this.replies = next(sizes.replies)
   }
 
-  /** Returns a window with small rings, for an agent that shares its thread with others. */
-  static ofSeat(): Window {
-    return new Window(new SharedArrayBuffer(bytesOf(OF_SEAT)))
+  /** Returns a channel with small rings, for an agent that shares its thread with others. */
+  static ofSeat(): Channel {
+    return new Channel(new SharedArrayBuffer(bytesOf(OF_SEAT)))
   }
 }
 

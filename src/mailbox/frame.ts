@@ -160,14 +160,14 @@ export const TEAM = 28
 export const PROBE = 29
 /** Host to thread: answers WANTS_PERMIT. Like all frames for a turn, it is sent once the turn has the permit. */
 export const GO_ON = 30
-/** A part of a frame that is too large for the window. */
+/** A part of a frame that is too large for the channel. */
 export const FRAGMENT = 31
 /** Host to thread: the durable log has the beginning of step `step` of that turn. */
 export const WRITTEN = 32
-/** Host to thread: the turn `step` waits for a person. It has no permit and no place until UNSHELVE. */
-export const SHELVE = 35
+/** Host to thread: the turn `step` waits for a person. It has no permit and no place until RESUME. */
+export const SUSPEND = 35
 /** Host to thread: the turn `step` has a permit and a place again. */
-export const UNSHELVE = 36
+export const RESUME = 36
 /** Bytes of a part, as latin1. They stand before the first frame of the run that refers to them; no log keeps it. */
 export const PART = 37
 /**

@@ -21,8 +21,8 @@ export type OnMismatch = 'refuse' | 'continue'
 /** Modes by the number that a REPLAY frame has for them. The first one: nothing is held back. */
 export const MISMATCH_MODES: readonly (OnMismatch | undefined)[] = [undefined, 'refuse', 'continue']
 
-/** The rings of a window by which a message can arrive. */
-export const LANES = ['plain', 'ranked', 'replies'] as const
+/** The rings of a channel by which a message can arrive. */
+export const RINGS = ['plain', 'ranked', 'replies'] as const
 
 /** Tries of a turn that threw or was late (`communication.turnRetries`). */
 export interface TurnRetries {
@@ -50,10 +50,10 @@ export interface Envelope<Owner> {
    */
   turn: number
   attempt: number
-  /** Position in the window of the thread that has it, to check whether it was taken. */
-  lane: (typeof LANES)[number]
-  windowAt: number
-  windowEnd: number
+  /** Position in the channel of the thread that has it, to check whether it was taken. */
+  ring: (typeof RINGS)[number]
+  ringAt: number
+  ringEnd: number
   /** Number that the log's next record had when it was handed over first; 0 until then. */
   handedSeq: number
   /** Time of arrival, for `queueTimeoutMs`. Monotonic ms, or `NOT_YET`. */
@@ -62,8 +62,8 @@ export interface Envelope<Owner> {
   startedAt: number
   /** Time at which the first attempt began; from then on the response timeout runs. Monotonic ms, or `NOT_YET`. */
   begunAt: number
-  /** True if its turn was shelved in this attempt: it has begun, wherever the window stands by now. */
-  wasShelved: boolean
+  /** True if its turn was suspended in this attempt: it has begun, wherever the channel stands by now. */
+  wasSuspended: boolean
   /** True if its start is in the log. */
   announced: boolean
   /** True if its caller has withdrawn it. It is skipped, or its turn is aborted. */
@@ -91,14 +91,14 @@ export function envelopeOf<Owner>(run: Owner, memory: Memory, at: number): Envel
     within: undefined,
     turn: 0,
     attempt: 1,
-    lane: 'plain',
-    windowAt: 0,
-    windowEnd: 0,
+    ring: 'plain',
+    ringAt: 0,
+    ringEnd: 0,
     handedSeq: 0,
     waitsSince: NOT_YET,
     startedAt: NOT_YET,
     begunAt: NOT_YET,
-    wasShelved: false,
+    wasSuspended: false,
     announced: false,
     cancelled: false,
     handedOff: false,
@@ -175,7 +175,7 @@ class Queue<T> {
 
 /* Messages that wait for room in a full mailbox, in order of arrival. The queue also knows their owners and senders. */
 
-class Parked<Owner> {
+class Pending<Owner> {
   readonly #queue = new Queue<Envelope<Owner>>()
   readonly #all = new Set<Envelope<Owner>>()
   /** Messages by sender and turn, in the order of that turn. */
@@ -263,7 +263,7 @@ export class Line<Owner> {
   /** Messages to run inside an open turn. They overtake all others. */
   readonly nested = new Queue<Envelope<Owner>>()
   /** Messages in transit, whose senders had to ask because there was no room. */
-  readonly parked = new Parked<Owner>()
+  readonly pending = new Pending<Owner>()
   /** The first parked message, once its room is taken. */
   expected: Envelope<Owner> | undefined
   /** True if messages of several owners may wait. */
@@ -325,7 +325,7 @@ export class Line<Owner> {
   }
 
   /** Takes a message of an earlier process, in the order of the log. `begun`: its turn was open there. */
-  takeUp(envelope: Envelope<Owner>, begun: boolean): void {
+  restore(envelope: Envelope<Owner>, begun: boolean): void {
     if (!begun || envelope.within) return this.push(envelope)
     this.accepted += 1
     this.waiting += 1
@@ -403,7 +403,7 @@ export class Line<Owner> {
     if (envelope.turn === 0) envelope.turn = ++this.#lastTurn
   }
 
-  takeOut(envelope: Envelope<Owner>): boolean {
+  remove(envelope: Envelope<Owner>): boolean {
     const found = this.#remove(envelope)
     if (found && this.#counts && !envelope.within) this.#count(envelope.run, -1)
     return found
@@ -504,20 +504,20 @@ const turnOrLast = ({ turn }: { turn: number }): number => turn || Number.MAX_SA
 
 /**
  * Messages handed to the thread that have not committed, in the order of handing. Turns usually end in that order, so
- * the searched message is nearly always the first. Shelved ones are kept apart: their turns are open and take no place.
+ * the searched message is nearly always the first. Suspended ones are kept apart: their turns are open and take no place.
  */
 class Handed<Owner> {
   /** The message that was handed first. To be read only. */
   first: Envelope<Owner> | undefined
   /** The others, in the order of handing. */
   #others = new Queue<Envelope<Owner>>()
-  /** Number of messages that are not shelved. To be read only. */
+  /** Number of messages that are not suspended. To be read only. */
   size = 0
-  /** Messages whose turns are shelved, by turn. */
-  readonly shelved = new Map<number, Envelope<Owner>>()
+  /** Messages whose turns are suspended, by turn. */
+  readonly suspended = new Map<number, Envelope<Owner>>()
 
   get isEmpty(): boolean {
-    return this.size === 0 && this.shelved.size === 0
+    return this.size === 0 && this.suspended.size === 0
   }
 
   /** Number of messages with a priority other than 0, nested ones excluded. */
@@ -539,39 +539,39 @@ class Handed<Owner> {
       const other = this.#others.find((envelope) => envelope.turn === turn)
       if (other) return other
     }
-    return this.shelved.size > 0 ? this.shelved.get(turn) : undefined
+    return this.suspended.size > 0 ? this.suspended.get(turn) : undefined
   }
 
   /** Sets a message apart whose turn waits for a person. */
-  shelve(envelope: Envelope<Owner>): void {
-    envelope.wasShelved = true
-    if (this.delete(envelope)) this.shelved.set(envelope.turn, envelope)
+  suspend(envelope: Envelope<Owner>): void {
+    envelope.wasSuspended = true
+    if (this.delete(envelope)) this.suspended.set(envelope.turn, envelope)
   }
 
-  /** Brings back a message that was shelved. */
-  unshelve(envelope: Envelope<Owner>): void {
-    if (this.shelved.delete(envelope.turn)) this.add(envelope)
+  /** Brings back a message that was suspended. */
+  resume(envelope: Envelope<Owner>): void {
+    if (this.suspended.delete(envelope.turn)) this.add(envelope)
   }
 
   delete(envelope: Envelope<Owner>): boolean {
     if (envelope === this.first) this.first = this.size > 1 ? this.#others.shift() : undefined
-    else if (!this.#others.remove(envelope)) return this.shelved.delete(envelope.turn)
+    else if (!this.#others.remove(envelope)) return this.suspended.delete(envelope.turn)
     this.size -= 1
     if (envelope.within) this.nested -= 1
     else if (envelope.priority !== 0) this.ranked -= 1
     return true
   }
 
-  /** Messages that are not shelved. */
+  /** Messages that are not suspended. */
   *values(): IterableIterator<Envelope<Owner>> {
     if (this.first) yield this.first
     yield* this.#others
   }
 
-  /** All messages, shelved ones last. */
+  /** All messages, suspended ones last. */
   *all(): IterableIterator<Envelope<Owner>> {
     yield* this.values()
-    yield* this.shelved.values()
+    yield* this.suspended.values()
   }
 }
 
@@ -597,8 +597,8 @@ export class Mailbox<Owner> {
   // ---- waiting messages
 
   /** Messages in transit, whose senders had to ask because there was no room. */
-  get parked(): Line<Owner>['parked'] {
-    return this.line.parked
+  get pending(): Line<Owner>['pending'] {
+    return this.line.pending
   }
   /** The first parked message, once its room is taken. */
   get expected(): Envelope<Owner> | undefined {
@@ -676,8 +676,8 @@ export class Mailbox<Owner> {
     this.line.number(envelope)
   }
   /** Takes a message of an earlier process. `begun`: its turn was open there. */
-  takeUp(envelope: Envelope<Owner>, begun: boolean): void {
-    this.line.takeUp(envelope, begun)
+  restore(envelope: Envelope<Owner>, begun: boolean): void {
+    this.line.restore(envelope, begun)
   }
 
   // ---- messages of this instance
@@ -710,7 +710,7 @@ export class Mailbox<Owner> {
   /** Removes an envelope that becomes a dead letter, from the waiting messages or from this instance. */
   discard(envelope: Envelope<Owner>): boolean {
     const isHanded = this.handed.get(envelope.turn) === envelope
-    const found = isHanded ? this.handed.delete(envelope) : this.line.takeOut(envelope)
+    const found = isHanded ? this.handed.delete(envelope) : this.line.remove(envelope)
     if (isHanded) this.line.underWay -= 1
     if (found) this.line.deadLettered += 1
     return found

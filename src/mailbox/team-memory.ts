@@ -110,7 +110,7 @@ export class TeamMemory {
    * `note[0]` records the progress: the value left there when the thread ends shows what it has taken. A thread can end
    * between two calls, but not between a step and its note.
    */
-  claim(index: number, bytes: number, note: Int32Array = NO_NOTE): boolean {
+  reserve(index: number, bytes: number, note: Int32Array = NO_NOTE): boolean {
     if (bytes > this.#largest[index]!) return false
     const place = Atomics.sub(this.#messages, index, 1)
     note[0] = -(index + 1)

@@ -68,10 +68,12 @@ function jsonOf(data: unknown): string {
 /** Returns CSV with a row for each object or list, and a header of all names if there are objects. */
 function csvOf(data: unknown): string {
   if (!Array.isArray(data)) throw new Refused('Only a list becomes CSV: of objects, of lists, or of plain values.')
-  if (!data.some(isRecord)) return stringifyCsv(data.map((row) => (Array.isArray(row) ? row : [row]).map(cellOf)))
+  if (!data.some(isRecord)) return stringifyCsv(data.map((row) => (Array.isArray(row) ? row : [row]).map(agentOf)))
   if (!data.every(isRecord)) throw new Refused('Only a list of one kind becomes CSV: all objects, or none.')
   const names = [...new Set(data.flatMap((record) => Object.keys(record)))]
-  const rows = data.map((record) => names.map((name) => (Object.hasOwn(record, name) ? cellOf(own(record, name)) : '')))
+  const rows = data.map((record) =>
+    names.map((name) => (Object.hasOwn(record, name) ? agentOf(own(record, name)) : '')),
+  )
   return stringifyCsv([names, ...rows])
 }
 
@@ -79,7 +81,7 @@ function isRecord(row: unknown): row is Record<string, unknown> {
   return typeof row === 'object' && row !== null && !Array.isArray(row)
 }
 
-function cellOf(value: unknown): string {
+function agentOf(value: unknown): string {
   if (value === null || value === undefined) return ''
   return typeof value === 'object' ? jsonOf(value) : String(value)
 }

@@ -141,7 +141,7 @@ t.test('what only the host says is refused from a thread', async (t) => {
   for (const kind of [0, RESPONSE, RESULT, 22, 23, 24, 25, 26, 27, 28, 29, 30, 77, 255])
     stage.thread.send({ kind, run, turn, recipient: stage.index('ann'), correlation: 1, content: 'forged' })
   t.same(await stage.ailments(), [])
-  t.equal(stage.life?.refusedFrames, 14)
+  t.equal(stage.incarnation?.refusedFrames, 14)
   t.equal(stage.mallory.epoch, 1)
   t.same(stage.team.deadLetters.list(), [])
   t.same(await stage.leftovers(), [])
@@ -163,7 +163,7 @@ t.test('the end of a turn that is not open does nothing, and is in no history', 
   for (const wrong of [turn + 1, 0, -1]) stage.thread.send({ ...fields, run, turn: wrong })
   t.same(await stage.ailments(), [])
   t.equal(result.settled, false)
-  t.equal(stage.life?.refusedFrames, 3)
+  t.equal(stage.incarnation?.refusedFrames, 3)
   t.same(where(stage.team.getMessageHistory(), 'content', 'forged'), [])
 })
 
@@ -263,8 +263,8 @@ t.test('a run that its agent takes no part in is not written to', async (t) => {
   )
   t.equal(other.log.length, 0)
   t.equal(
-    roomOf(stage.host, stage.host.directory.cell('ann')!),
-    stage.host.directory.cell('ann')!.settings.mailbox.capacity,
+    roomOf(stage.host, stage.host.directory.agent('ann')!),
+    stage.host.directory.agent('ann')!.settings.mailbox.capacity,
   )
 })
 
@@ -288,8 +288,8 @@ t.test('state of turns that are not open is not kept for later', async (t) => {
   for (let n = 0; n < 100; n++) stage.thread.send({ kind: PATCH, run, turn: turn + 1 + n, data })
   for (let n = 0; n < 100; n++) stage.thread.send({ kind: PATCH, run, turn, data })
   t.same(await stage.ailments(), [])
-  t.equal(stage.life?.patches.size, 1)
-  t.equal(stage.life?.patches.get(turn)?.length, 2)
+  t.equal(stage.incarnation?.patches.size, 1)
+  t.equal(stage.incarnation?.patches.get(turn)?.length, 2)
 })
 
 t.test('a refusal that its thread tells of is its own, and small', async (t) => {
@@ -303,7 +303,7 @@ t.test('a refusal that its thread tells of is its own, and small', async (t) => 
   t.match(letter, { reason: 'rejected', message: { sender: 'mallory', recipient: 'bob', type: 'request' } })
   t.equal(letter?.message.content.length, 1_024)
   t.same(more, [])
-  t.equal(stage.life?.refusedFrames, 5)
+  t.equal(stage.incarnation?.refusedFrames, 5)
 })
 
 t.test('calls of no sense are answered, or come to nothing', async (t) => {
@@ -339,7 +339,7 @@ t.test('a thread that writes to the shared state of another one changes nothing'
     })
   t.same(await stage.ailments(), [])
   const caller = {
-    cell: stage.mallory,
+    agent: stage.mallory,
     turn,
     correlation: 9,
     callId: 'call',
@@ -377,14 +377,14 @@ t.test('an arrival at a sync point is that of a turn, and only a script watches 
 t.test('a mailbox takes no more than it has room for, whatever a thread says that it has claimed', async (t) => {
   const communication = { mailboxCapacity: 4 }
   const { stage, run, turn } = await inTurn(t, { roles: { ann: { communication } } })
-  const ann = stage.host.directory.cell('ann')!
+  const ann = stage.host.directory.agent('ann')!
   const { outbox } = stage.thread
   for (let n = 0; n < 100; n++) {
     const { memory, bytes } = stage.thread.frame({ kind: SEND, run, turn, recipient: ann.index, content: `${n}` })
     outbox.copy(memory.u8, 0, bytes)
   }
   outbox.publish()
-  stage.host.router.drain(stage.mallory, stage.life!)
+  stage.host.router.drain(stage.mallory, stage.incarnation!)
   t.ok(ann.mailbox.waiting + ann.mailbox.handed.size <= 8, `${ann.mailbox.waiting}`)
   t.ok(stage.host.team.taken(ann.index) > 0)
   t.same(await stage.ailments(), [])
@@ -400,11 +400,11 @@ for (const [what, claim] of [
   t.test(`a claim ${what} that a dead thread leaves behind makes no room and takes none`, async (t) => {
     const { stage } = await inTurn(t)
     const { host } = stage
-    stage.life!.window.words.set(claim, CLAIM)
+    stage.incarnation!.channel.words.set(claim, CLAIM)
     stage.thread.terminate()
     t.same(await stage.ailments(), [])
-    for (const cell of [host.directory.cell('ann')!, host.directory.cell('bob')!]) {
-      t.equal(roomOf(host, cell), cell.settings.mailbox.capacity)
-      t.equal(-host.team.overdraft(cell.index).bytes, cell.settings.mailbox.bytes)
+    for (const agent of [host.directory.agent('ann')!, host.directory.agent('bob')!]) {
+      t.equal(roomOf(host, agent), agent.settings.mailbox.capacity)
+      t.equal(-host.team.overdraft(agent.index).bytes, agent.settings.mailbox.bytes)
     }
   })

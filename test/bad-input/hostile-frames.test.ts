@@ -126,16 +126,16 @@ async function wrongs(test: Parameters<typeof hostileTeam>[0], seed: number): Pr
     // deadline before it is heard, and then its sender knows.
     const isMessage = (flags & STRINGS) === 0 && (kind === SEND || (kind === REQUEST && limit < 0))
     const epoch = stage.mallory.epoch
-    const life = stage.life
+    const incarnation = stage.incarnation
     const whole = thread.write(frame)
     if (dice.chance(0.03)) {
       thread.outbox.advance(dice.chance(0.5) ? 8 * dice.upTo(100_000) : wordOf(dice))
       thread.publish()
     }
     await team.clock.advance(0)
-    if (isMessage && whole && !spoilt && epoch === stage.mallory.epoch && !life?.broken)
+    if (isMessage && whole && !spoilt && epoch === stage.mallory.epoch && !incarnation?.broken)
       sent.push({ content: fields.content!, to: recipient })
-    if (stage.life?.broken || stage.thread !== thread || dice.chance(0.05)) at = (await next(stage)) ?? at
+    if (stage.incarnation?.broken || stage.thread !== thread || dice.chance(0.05)) at = (await next(stage)) ?? at
     const options = team.waits().flatMap(({ kind, for: what }) => (kind === 'limit' ? what : []))
     if (options.some((option) => !/^(maxParallelToolCalls$|concurrency of ")/.test(option)))
       found.push(`a limit ${options.join()}`)
@@ -149,7 +149,7 @@ async function wrongs(test: Parameters<typeof hostileTeam>[0], seed: number): Pr
     ...letters.map(({ message }) => `${message.recipient} ${message.content}`),
   ])
   for (const { content, to } of sent) {
-    const name = host.directory.cells[to]?.name
+    const name = host.directory.byIndex[to]?.name
     if (name !== 'ann' && name !== 'bob') continue
     const kept = content.slice(0, 1_024) // all that is kept of what is refused
     if (![`${name} ${content}`, `${name} ${kept}`, `null ${content}`].some((which) => known.has(which)))

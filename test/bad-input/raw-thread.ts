@@ -6,7 +6,7 @@ import type t from 'tap'
 import type { Assignment, Started } from '../../src/actors/definition/assignment.ts'
 import type { Logger } from '../../src/actors/definition/tool.ts'
 import { defineAgent, type TypedMessage } from '../../src/index.ts'
-import { FrameWriter, type Ring, Window } from '../../src/mailbox/channel.ts'
+import { Channel, FrameWriter, type Ring } from '../../src/mailbox/channel.ts'
 import {
   allocate,
   BLANK,
@@ -22,8 +22,8 @@ import {
   writeFrame,
 } from '../../src/mailbox/frame.ts'
 import { TeamMemory } from '../../src/mailbox/team-memory.ts'
-import type { Cell } from '../../src/runtime/host/agent.ts'
-import type { Life } from '../../src/runtime/host/life.ts'
+import type { Agent } from '../../src/runtime/host/agent.ts'
+import type { Incarnation } from '../../src/runtime/host/incarnation.ts'
 import type { Thread, ThreadExit } from '../../src/runtime/threads/thread.ts'
 import type { Scheduler } from '../../src/shared/clock.ts'
 import { imbalances, leftovers } from '../kit/accounts.ts'
@@ -41,7 +41,7 @@ export class RawThread implements Thread {
   readonly isolated = true
   readonly warm = false
   readonly #clock: Scheduler
-  window: Window | undefined
+  channel: Channel | undefined
   index = 0
   #team: TeamMemory | undefined
   #ring: (() => void) | undefined
@@ -63,7 +63,7 @@ export class RawThread implements Thread {
     }
   }
   onPrint(): void {}
-  onForeignPost(): void {}
+  onOwnPost(): void {}
   givesBytes(): void {}
   eventLoop(): undefined {}
   times(): undefined {}
@@ -71,8 +71,8 @@ export class RawThread implements Thread {
   async load(): Promise<Started> {
     return { ok: true, state: undefined }
   }
-  async start({ window, team, index }: Assignment): Promise<Started> {
-    this.window = new Window(window)
+  async start({ channel: window, team, index }: Assignment): Promise<Started> {
+    this.channel = new Channel(window)
     this.#team = new TeamMemory(team)
     this.index = index
     return { ok: true, state: undefined }
@@ -95,12 +95,12 @@ export class RawThread implements Thread {
   }
 
   get outbox(): Ring {
-    return this.window!.outbox
+    return this.channel!.outbox
   }
 
   /** Takes the messages that it was handed, and what it was answered. */
   turns(): RawTurn[] {
-    const { plain, ranked, replies } = this.window!
+    const { plain, ranked, replies } = this.channel!
     const found: RawTurn[] = []
     for (const ring of [plain, ranked])
       for (let at = ring.peek(); at >= 0; at = ring.peek()) {
@@ -174,12 +174,12 @@ export function hostileTeam(test: Pick<typeof t, 'teardown'>, options: object = 
   const { provisioning } = host
   const own = provisioning.threadFor.bind(provisioning)
   let thread = new RawThread(host.clock)
-  provisioning.threadFor = (cell) => {
-    if (cell.name !== 'mallory') return own(cell)
+  provisioning.threadFor = (agent) => {
+    if (agent.name !== 'mallory') return own(agent)
     thread = new RawThread(host.clock)
     return thread
   }
-  const index = (name: string) => host.directory.cell(name)!.index
+  const index = (name: string) => host.directory.agent(name)!.index
   return {
     team,
     host,
@@ -189,11 +189,11 @@ export function hostileTeam(test: Pick<typeof t, 'teardown'>, options: object = 
     get thread(): RawThread {
       return thread
     },
-    get mallory(): Cell {
-      return host.directory.cell('mallory')!
+    get mallory(): Agent {
+      return host.directory.agent('mallory')!
     },
-    get life(): Life | undefined {
-      return host.directory.cell('mallory')!.life
+    get incarnation(): Incarnation | undefined {
+      return host.directory.agent('mallory')!.incarnation
     },
     /** Begins a run in which mallory has a turn. */
     async turn() {

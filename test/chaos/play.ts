@@ -116,7 +116,7 @@ async function all(asked: Promise<Outcome[]>): Promise<unknown[]> {
 export function permitsLeft({ host }: ChaosTeam): string[] {
   const wanted = Atomics.load(host.team.words, PERMITS_WANTED)
   return [
-    ...host.directory.cells.filter(({ permit }) => permit).map(({ name }) => name),
+    ...host.directory.byIndex.filter(({ permit }) => permit).map(({ name }) => name),
     ...(wanted ? ['somebody waits'] : []),
   ]
 }

@@ -5,7 +5,7 @@ import type { Test } from 'tap'
 import t from 'tap'
 import { createTeam, type RunSummary } from '../../src/index.ts'
 import { compactLog } from '../../src/runtime/durability/log-tools.ts'
-import { OldLog } from '../../src/runtime/durability/recovered-log.ts'
+import { RecoveredLog } from '../../src/runtime/durability/recovered-log.ts'
 import { Slices } from '../../src/runtime/durability/slices.ts'
 import { FileStore } from '../../src/runtime/store/file-store.ts'
 import { silent } from '../kit/team.ts'
@@ -214,7 +214,7 @@ t.test('others have their turn while a log is read, also between entries of one 
       setImmediate(task)
     },
   }
-  const { index } = await OldLog.from((options) => store.read(options), 0, { slices: new Slices(clock) })
+  const { index } = await RecoveredLog.from((options) => store.read(options), 0, { slices: new Slices(clock) })
   await store.close()
   t.equal(index.size, RUNS + 1)
   t.ok(entries > 500 && turns > entries / 10, `${turns} turns at ${entries} looks at the clock`)

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { Test } from 'tap'
 import t from 'tap'
 import { createTeam, type MultiAgentPatternOptions, type RuntimeEvent, type StateManagement } from '../../src/index.ts'
-import { OldLog } from '../../src/runtime/durability/recovered-log.ts'
+import { RecoveredLog } from '../../src/runtime/durability/recovered-log.ts'
 import { FileStore } from '../../src/runtime/store/file-store.ts'
 import { readLog } from '../../src/runtime/store/log-reader.ts'
 import { pluck } from '../kit/lists.ts'
@@ -130,7 +130,7 @@ t.test('the run that ended first is the first that a log forgets, also after a r
   await late.answer(question, 'yes')
   await late.result
   await team.close()
-  const { index } = await OldLog.from(() => readLog(join(folder, 'log')))
+  const { index } = await RecoveredLog.from(() => readLog(join(folder, 'log')))
   const expired = [...index.expired({ runs: 1, days: 30, bytes: 2 ** 30 }, Date.now())]
   t.strictSame(pluck(expired, 'id'), ['ended first'])
 })

@@ -56,7 +56,7 @@ export interface Line {
   error?: string
 }
 
-export interface Life {
+export interface Incarnation {
   /** What the runs came to, as far as it was printed. */
   results: Map<string, Line>
   /** True if it came to its end by itself. */
@@ -105,7 +105,11 @@ async function* linesOf(child: ChildProcess): AsyncGenerator<Line> {
 }
 
 /** Starts the service, and lets it die at that moment, or come to its end. */
-export async function live(t: Parameters<typeof begin>[0], depot: Depot, moment: Moment | undefined): Promise<Life> {
+export async function live(
+  t: Parameters<typeof begin>[0],
+  depot: Depot,
+  moment: Moment | undefined,
+): Promise<Incarnation> {
   const { child, lines, exited } = begin(t, depot, {
     ...(moment?.at === 'write' && { DIES_AT_WRITE: `${moment.nth} ${moment.how}` }),
     ...(moment?.at === 'effect' && { DEPOT_DIES_AT: String(moment.nth) }),
@@ -115,24 +119,24 @@ export async function live(t: Parameters<typeof begin>[0], depot: Depot, moment:
     if (moment?.at === 'call' && moment.how === how && --calls === 0) child.kill('SIGKILL')
   }
   Object.assign(depot.killer, { asked: count('asked'), answered: count('answered') })
-  const life = await heard(lines, (line) => {
+  const incarnation = await heard(lines, (line) => {
     if (moment?.at === 'line' && line === moment.nth) child.kill('SIGKILL')
   })
   const [code, signal] = await exited
   if (signal !== 'SIGKILL' && code !== 0) throw new Error(`the service ended with ${code ?? signal}`)
-  return life
+  return incarnation
 }
 
 /** Hears a process to its end. `said` is called with the number of each line. */
-export async function heard(lines: AsyncIterable<Line>, said = (_line: number) => {}): Promise<Life> {
-  const life: Life = { results: new Map(), closed: false }
+export async function heard(lines: AsyncIterable<Line>, said = (_line: number) => {}): Promise<Incarnation> {
+  const incarnation: Incarnation = { results: new Map(), closed: false }
   let count = 0
   for await (const line of lines) {
-    if (line.run !== undefined) life.results.set(line.run, line)
-    if (line.event === 'closed') life.closed = true
+    if (line.run !== undefined) incarnation.results.set(line.run, line)
+    if (line.event === 'closed') incarnation.closed = true
     said(++count)
   }
-  return life
+  return incarnation
 }
 
 const NAMESPACE = '0f7d3a52-6c1e-5b8d-9a47-c2e4f1b86d35'

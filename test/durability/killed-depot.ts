@@ -52,14 +52,14 @@ export async function play(t: Test, { runs, kills, seed, honours, threads }: Pla
       const settled = await outcomesOf(here.folder)
       const [calls, effects] = [server.calls.length, effectsIn(here.folder).length]
       const moment = killed < kills ? momentOf(dice, runs, effects) : undefined
-      const life = await live(t, here, moment)
-      ended = life.closed
+      const incarnation = await live(t, here, moment)
+      ended = incarnation.closed
       if (!ended) {
         killed += 1
         const how = `${moment!.at} ${'how' in moment! ? moment.how : ''}`.trim()
         died[how] = (died[how] ?? 0) + 1
       }
-      for (const [run, result] of life.results) {
+      for (const [run, result] of incarnation.results) {
         if (results.has(run)) t.same(result, results.get(run), 'a result that was given is not another one later')
         results.set(run, result)
       }

@@ -10,14 +10,14 @@ import {
   PATCH,
   writeFrame,
 } from '../../src/mailbox/frame.ts'
-import { OldStates } from '../../src/runtime/durability/recovered-run.ts'
+import { RecoveredStates } from '../../src/runtime/durability/recovered-run.ts'
 
 const AGENT = 3
 const RUN = 1
 
 /** A fold that has seen these frames, all of one turn. */
-function foldOf(...frames: Partial<FrameFields>[]): OldStates {
-  const states = new OldStates()
+function foldOf(...frames: Partial<FrameFields>[]): RecoveredStates {
+  const states = new RecoveredStates()
   for (const each of frames) {
     const fields = { ...BLANK, sender: AGENT, run: RUN, turn: 7, ...each }
     const memory = allocate(frameBytes(fields))

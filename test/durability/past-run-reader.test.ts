@@ -1,7 +1,7 @@
 /** Runs that are read from a log while its compaction carries their entries to another place, or its team is closed. */
 import t from 'tap'
 import { createTeam } from '../../src/index.ts'
-import { OldLog } from '../../src/runtime/durability/recovered-log.ts'
+import { RecoveredLog } from '../../src/runtime/durability/recovered-log.ts'
 import { PastRunReader } from '../../src/runtime/durability/trace-archive.ts'
 import { whileMoved } from '../../src/runtime/log/read-entries.ts'
 import type { HostRecord } from '../../src/runtime/log/records.ts'
@@ -36,7 +36,7 @@ async function logged() {
   ]
   const block = { firstSeq: 1, lastSeq: 16, runs: [1], entries: encoded(entries) }
   await store.append({ ...block, carried: false })
-  const old = await OldLog.from(() => store.read())
+  const old = await RecoveredLog.from(() => store.read())
   const { index } = old
   store.carry = async () => {
     index.step += 1

@@ -77,7 +77,7 @@ t.test('what happens to an agent while a run ends is read along, if a later proc
   journal.records$.subscribe(() => {
     if (isTold || !runs.find('one')?.over) return
     isTold = true // a reader that the end of a run calls first, as that of crashes: the log does not have the end yet
-    journal.record(undefined, { kind: 'agent.reloaded', ...directory.cell('ann')!.whose, epoch: 2 })
+    journal.record(undefined, { kind: 'agent.reloaded', ...directory.agent('ann')!.whose, epoch: 2 })
   })
   const along = await readFrom(before.launch('go', { runId: 'one' }))
   t.match(along.slice(-2), [{ type: 'agent.reloaded' }, { type: 'run.finished' }])

@@ -90,7 +90,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
 /** A team whose agents run in this thread, and whose log outlives it. */
 class DurableTeam extends MultiAgentPattern<string> {
   crash(agent: string): void {
-    const thread = this.supervisor.directory.cell(agent)?.life?.thread
+    const thread = this.supervisor.directory.agent(agent)?.incarnation?.thread
     if (thread instanceof LocalThread) thread.kill({ code: 1, error: undefined })
   }
 }

@@ -90,7 +90,7 @@ export class Stage {
 
   /** Ends the thread of an agent that has changed what all code of a thread uses. */
   disinfect(agent: string): void {
-    if (this.team.host.directory.cell(agent)?.life?.ready) this.team.end(agent)
+    if (this.team.host.directory.agent(agent)?.incarnation?.ready) this.team.end(agent)
   }
 }
 

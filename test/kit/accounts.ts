@@ -1,5 +1,5 @@
 /** Rule 17 as a check: what a supervisor knows of its mailboxes has to add up at every moment. */
-import type { Cell } from '../../src/runtime/host/agent.ts'
+import type { Agent } from '../../src/runtime/host/agent.ts'
 import type { RunState } from '../../src/runtime/host/run.ts'
 import type { Supervisor } from '../../src/runtime/supervision/host.ts'
 import { miscounts } from '../mailbox/recounts.ts'
@@ -8,8 +8,8 @@ import { miscounts } from '../mailbox/recounts.ts'
 export function imbalances(host: Supervisor): string[] {
   const found: string[] = []
   const open = new Map<object, number>()
-  for (const { name, mailbox, instances } of host.directory.cells) {
-    const { accepted, handled, deadLettered, waiting, underWay, parked } = mailbox
+  for (const { name, mailbox, instances } of host.directory.byIndex) {
+    const { accepted, handled, deadLettered, waiting, underWay, pending: parked } = mailbox
     const inHand = instances.flatMap((each) => [...each.mailbox.handed.all()])
     if (accepted !== handled + deadLettered + waiting + inHand.length || underWay !== inHand.length)
       found.push(
@@ -27,8 +27,8 @@ export function imbalances(host: Supervisor): string[] {
 
 /** Mailboxes that have more than was taken of their room: not so where every thread claims what it sends. */
 export function unclaimed(host: Supervisor): string[] {
-  return host.directory.cells.flatMap(({ name, index, mailbox, gone }) => {
-    const { waiting, underWay, parked, expected } = mailbox
+  return host.directory.byIndex.flatMap(({ name, index, mailbox, gone }) => {
+    const { waiting, underWay, pending: parked, expected } = mailbox
     const there = waiting + underWay + (expected && parked.peek() === expected ? 1 : 0)
     const taken = host.team.taken(index)
     return gone || taken >= there ? [] : [`${name}: room for ${taken}, not ${there}`]
@@ -57,17 +57,19 @@ function watchRetired({ runs }: Supervisor): () => string[] {
 /** What is left over when nobody has anything to do: waits, room that was not given back, permits. */
 export function leftovers(host: Supervisor): string[] {
   const held = host.blocked.all.map(({ callee }) => `${callee.name}: held tasks`)
-  const leftovers = host.directory.cells.flatMap((cell) => {
-    const { name, mailbox, open, calls, verdicts, suspects, gone, settings, instances } = cell
+  const leftovers = host.directory.byIndex.flatMap((agent) => {
+    const { name, mailbox, open, calls, acknowledgements: verdicts, suspects, gone, settings, instances } = agent
     const { capacity } = settings.mailbox
     const left = [
       mailbox.empty ? '' : 'messages',
-      mailbox.parked.length === 0 ? '' : 'parked messages',
+      mailbox.pending.length === 0 ? '' : 'parked messages',
       open.size === 0 ? '' : 'open requests',
       calls.size + verdicts.size === 0 ? '' : 'open calls',
       suspects.size === 0 ? '' : 'suspects',
-      instances.every(({ suspended, promised }) => suspended.size + promised.size === 0) ? '' : 'permits',
-      gone || !settings.isAgent || roomOf(host, cell) === capacity ? '' : `room ${roomOf(host, cell)} of ${capacity}`,
+      instances.every(({ withoutPermit: suspended, promised }) => suspended.size + promised.size === 0)
+        ? ''
+        : 'permits',
+      gone || !settings.isAgent || roomOf(host, agent) === capacity ? '' : `room ${roomOf(host, agent)} of ${capacity}`,
     ]
     return left.filter((what) => what !== '').map((what) => `${name}: ${what}`)
   })
@@ -75,9 +77,9 @@ export function leftovers(host: Supervisor): string[] {
 }
 
 /** How many more messages its mailbox would take. */
-export function roomOf({ team }: Supervisor, { index, settings }: Cell): number {
+export function roomOf({ team }: Supervisor, { index, settings }: Agent): number {
   let room = 0
-  while (room <= settings.mailbox.capacity && team.claim(index, 0)) room += 1
+  while (room <= settings.mailbox.capacity && team.reserve(index, 0)) room += 1
   for (let i = 0; i < room; i++) team.release(index, 0)
   return room
 }

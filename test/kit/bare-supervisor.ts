@@ -5,7 +5,7 @@ import type { Logger } from '../../src/actors/definition/tool.ts'
 import { errorOf, isFailure } from '../../src/mailbox/codec.ts'
 import { ASKS, type Memory, REQUEST, readBody } from '../../src/mailbox/frame.ts'
 import { FIXED_NAMES } from '../../src/mailbox/message.ts'
-import { agentCell, type Cell } from '../../src/runtime/host/agent.ts'
+import { type Agent, hostedSettings } from '../../src/runtime/host/agent.ts'
 import { ORCHESTRATOR_INDEX } from '../../src/runtime/host/directory.ts'
 import type { RunState } from '../../src/runtime/host/run.ts'
 import { Redactor } from '../../src/runtime/logging/redactor.ts'
@@ -57,7 +57,7 @@ export class BareSupervisor {
         codeOf: async ({ name }) => ({ module: '', bundled: false, shown: name }),
         toolsOf: async () => ({ host: [], modules: [], names: [] }),
         roomFor: () => undefined,
-        threadFor: (cell) => this.#thread(cell),
+        threadFor: (agent) => this.#thread(agent),
         expect: () => {},
         roster: () => [],
       },
@@ -72,12 +72,12 @@ export class BareSupervisor {
       { modules: new Set(names) },
     )
     for (const name of FIXED_NAMES)
-      this.host.directory.add(name, { ...agentCell(agents[0]!, 'agents[0]'), isAgent: false })
-    for (const agent of agents) this.host.directory.add(agent.name, agentCell(agent, 'agents[0]'))
+      this.host.directory.add(name, { ...hostedSettings(agents[0]!, 'agents[0]'), isAgent: false })
+    for (const agent of agents) this.host.directory.add(agent.name, hostedSettings(agent, 'agents[0]'))
     this.run = this.host.runs.open('run', 'query')
   }
 
-  #thread({ name }: Cell): Thread {
+  #thread({ name }: Agent): Thread {
     const handlers = (of: string) => this.#handlers.get(of)!
     const thread = new WatchedThread(new LocalThread({ scheduler: this.clock, handlers }))
     this.threads.set(name, thread)
@@ -85,21 +85,21 @@ export class BareSupervisor {
   }
 
   async start(): Promise<void> {
-    const agents = this.host.directory.cells.slice(FIXED_NAMES.length)
+    const agents = this.host.directory.byIndex.slice(FIXED_NAMES.length)
     await Promise.all(
-      agents.map((cell) => Promise.all([this.host.lifecycle.begin(cell), this.host.lifecycle.ready(cell)])),
+      agents.map((agent) => Promise.all([this.host.lifecycle.begin(agent), this.host.lifecycle.ready(agent)])),
     )
   }
 
   /** Asks an agent as the protocol script would. */
   ask(name: string, content = 'go', priority = 0): Promise<string> {
     const { frames, admission, directory } = this.host
-    const caller = directory.cells[ORCHESTRATOR_INDEX]!
+    const caller = directory.byIndex[ORCHESTRATOR_INDEX]!
     caller.correlation += 1
     const { memory, bytes } = frames.make({
       kind: REQUEST,
       sender: caller.index,
-      recipient: this.host.directory.cell(name)!.index,
+      recipient: this.host.directory.agent(name)!.index,
       run: this.run.index,
       correlation: caller.correlation,
       content,
@@ -140,7 +140,7 @@ class WatchedThread implements Thread {
     })
   }
   onPrint(): void {}
-  onForeignPost(): void {}
+  onOwnPost(): void {}
   givesBytes(): void {}
   eventLoop(): undefined {}
   times: () => ThreadTimes | undefined = () => undefined

@@ -6,7 +6,7 @@ import type { Logger } from '../../src/actors/definition/tool.ts'
 import type { OrchestratorContext, RuntimeEvent } from '../../src/index.ts'
 import { HOST_ASLEEP } from '../../src/mailbox/team-memory.ts'
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
-import type { Cell } from '../../src/runtime/host/agent.ts'
+import type { Agent } from '../../src/runtime/host/agent.ts'
 import type { Supervisor } from '../../src/runtime/supervision/host.ts'
 import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
 import type { DramatisError } from '../../src/shared/errors.ts'
@@ -96,15 +96,15 @@ export class OpenTeam extends MultiAgentPattern<string> {
   }
 
   /** What the host knows of an agent. */
-  cell(agent: string): Cell {
-    const cell = this.supervisor.directory.cell(agent)
-    if (!cell) throw new Error(`this team has no agent "${agent}"`)
-    return cell
+  agent(name: string): Agent {
+    const agent = this.supervisor.directory.agent(name)
+    if (!agent) throw new Error(`this team has no agent "${name}"`)
+    return agent
   }
 
   /** Ends a life: as from outside, or by an error that the thread threw outside of any turn. */
   crash(agent: string, error?: Error): void {
-    this.crashCell(this.supervisor.directory.cell(agent), error)
+    this.crashCell(this.supervisor.directory.agent(agent), error)
   }
 
   /** The same, and the host has seen it. */
@@ -113,14 +113,14 @@ export class OpenTeam extends MultiAgentPattern<string> {
     await this.clock.advance(0)
   }
 
-  crashCell(cell: Cell | undefined, error?: Error): void {
-    const thread = cell?.life?.thread
+  crashCell(agent: Agent | undefined, error?: Error): void {
+    const thread = agent?.incarnation?.thread
     if (thread instanceof LocalThread) thread.kill({ code: 1, error, outside: error === undefined })
   }
 
   /** Ends a life as `process.exit(0)` in its thread would. */
   exit(agent: string): void {
-    const thread = this.supervisor.directory.cell(agent)?.life?.thread
+    const thread = this.supervisor.directory.agent(agent)?.incarnation?.thread
     if (thread instanceof LocalThread) thread.kill({ code: 0, error: undefined })
   }
 }

@@ -23,14 +23,14 @@ const message = (run: string, priority = 0): Envelope<string> => ({
   within: undefined,
   turn: 0,
   attempt: 1,
-  lane: 'plain',
-  windowAt: 0,
-  windowEnd: 0,
+  ring: 'plain',
+  ringAt: 0,
+  ringEnd: 0,
   handedSeq: 0,
   waitsSince: 0,
   startedAt: -1,
   begunAt: -1,
-  wasShelved: false,
+  wasSuspended: false,
   announced: false,
   cancelled: false,
   handedOff: false,
@@ -203,13 +203,13 @@ t.test('a message that was cut off can be discarded where it waits', async (t) =
 
 t.test('what is parked is not in the mailbox yet', async (t) => {
   const mailbox = mailboxOf()
-  mailbox.parked.push(message('a'))
+  mailbox.pending.push(message('a'))
   t.same(counts(mailbox), { accepted: 0, handled: 0, deadLettered: 0, waiting: 0, handed: 0 })
   t.equal(mailbox.peek(), undefined)
 })
 
 t.test('the senders of what is parked are known, also of what no turn sends', async (t) => {
-  const { parked } = mailboxOf()
+  const { pending: parked } = mailboxOf()
   const sent = (sender: number, turn: number) => ({ ...message('a'), memory: frameOf({ sender, turn }).memory })
   const all = [sent(ANN, -1), sent(BOB, 7), sent(0, -1), sent(ANN, 2 ** 31 - 1)]
   for (const envelope of all) parked.push(envelope)
@@ -317,7 +317,7 @@ class Model {
       case 'shelve': {
         const envelope = pick(this.handed, one.which)
         if (!envelope) return
-        this.mailbox.handed.shelve(envelope)
+        this.mailbox.handed.suspend(envelope)
         this.forget(envelope)
         this.shelved.push(envelope)
         return
@@ -325,7 +325,7 @@ class Model {
       case 'unshelve': {
         const envelope = pick(this.shelved, one.which)
         if (!envelope) return
-        this.mailbox.handed.unshelve(envelope)
+        this.mailbox.handed.resume(envelope)
         this.forget(envelope)
         this.handed.push(envelope)
         return
@@ -345,7 +345,9 @@ class Model {
   /** Of each priority the first few had begun: a thread takes them in order. A turn that was shelved had, too. */
   die(begunOf: number[]): void {
     const left = [...begunOf]
-    const begun = this.handed.filter(({ priority, wasShelved }) => left[priority + 2]!-- > 0 || wasShelved)
+    const begun = this.handed.filter(
+      ({ priority, wasSuspended: wasShelved }) => left[priority + 2]!-- > 0 || wasShelved,
+    )
     const untouched = this.handed.filter((envelope) => !begun.includes(envelope))
     const isNested = ({ within }: Envelope<string>) => within !== undefined
     const inLine = (envelope: Envelope<string>) => !isNested(envelope)
@@ -394,7 +396,7 @@ t.test('the parked are first in, first out, and any of them can be taken back', 
   )
   fc.assert(
     fc.property(fc.array(parkedOp, { maxLength: 200, size: 'max' }), (ops) => {
-      const { parked } = mailboxOf()
+      const { pending: parked } = mailboxOf()
       const model: Envelope<string>[] = []
       let count = 0
       for (const one of ops) {
@@ -456,7 +458,7 @@ function stage(room: number) {
     sends.append(AGENT, {
       kind,
       settled,
-      claim() {
+      reserve() {
         if (free.room === 0) return false
         free.room -= 1
         written.push(name)
@@ -584,7 +586,7 @@ function roomFor(messages: number, bytes: number): TeamMemory {
 /** How many messages of that size find room now. */
 function claimAll(team: TeamMemory, bytes: number): number {
   let count = 0
-  while (team.claim(0, bytes)) count += 1
+  while (team.reserve(0, bytes)) count += 1
   return count
 }
 
@@ -599,49 +601,49 @@ t.test('there is room for as many bytes as were opened for', async (t) => {
 
 t.test('a message may take all bytes, and none takes more', async (t) => {
   const team = roomFor(3, 1_000)
-  t.notOk(team.claim(0, 1_001))
-  t.ok(team.claim(0, 1_000))
-  t.notOk(team.claim(0, 1))
+  t.notOk(team.reserve(0, 1_001))
+  t.ok(team.reserve(0, 1_000))
+  t.notOk(team.reserve(0, 1))
 })
 
 t.test('a message larger than its recipient takes has to ask, however much room there is', async (t) => {
   const team = new TeamMemory(1)
   team.open(0, 10, 10_000, 100)
-  t.notOk(team.claim(0, 101))
-  t.ok(team.claim(0, 100))
+  t.notOk(team.reserve(0, 101))
+  t.ok(team.reserve(0, 100))
   team.open(0, 10, 10_000, 2 ** 40)
-  t.ok(team.claim(0, 101), 'a limit that no message can reach')
+  t.ok(team.reserve(0, 101), 'a limit that no message can reach')
 })
 
 t.test('a claim that finds no room takes none', async (t) => {
   const team = roomFor(2, 1_000)
-  for (let i = 0; i < 10; i++) t.notOk(team.claim(0, 2_000))
+  for (let i = 0; i < 10; i++) t.notOk(team.reserve(0, 2_000))
   t.equal(claimAll(team, 500), 2)
 })
 
 t.test('what is released can be claimed again', async (t) => {
   const team = roomFor(1, 100)
-  t.ok(team.claim(0, 100))
-  t.notOk(team.claim(0, 100))
+  t.ok(team.reserve(0, 100))
+  t.notOk(team.reserve(0, 100))
   team.release(0, 100)
-  t.ok(team.claim(0, 100))
+  t.ok(team.reserve(0, 100))
 })
 
 t.test('room that is taken by force is missing until it is given back', async (t) => {
   const team = roomFor(2, 1_000)
   team.force(0, 5_000)
-  t.notOk(team.claim(0, 1))
+  t.notOk(team.reserve(0, 1))
   team.release(0, 5_000)
   t.equal(claimAll(team, 500), 2)
 })
 
 t.test('a closed mailbox has no room, whatever is given back to it', async (t) => {
   const team = roomFor(2, 1_000)
-  team.claim(0, 10)
+  team.reserve(0, 10)
   team.close(0)
   team.release(0, 10)
-  t.notOk(team.claim(0, 1))
-  t.notOk(team.claim(0, 0))
+  t.notOk(team.reserve(0, 1))
+  t.notOk(team.reserve(0, 0))
 })
 
 t.test('a mailbox that is opened again has all of its room', async (t) => {
@@ -653,28 +655,28 @@ t.test('a mailbox that is opened again has all of its room', async (t) => {
 })
 
 t.test('a mailbox that was never opened has no room', async (t) => {
-  t.notOk(new TeamMemory(1).claim(0, 0))
+  t.notOk(new TeamMemory(1).reserve(0, 0))
 })
 
 t.test('each mailbox has a room of its own', async (t) => {
   const team = roomFor(1, 100)
   team.open(1, 1, 100, ANY)
-  t.ok(team.claim(1, 100))
-  t.ok(team.claim(0, 100))
+  t.ok(team.reserve(1, 100))
+  t.ok(team.reserve(0, 100))
 })
 
 t.test('both sides see the same room and the same words', async (t) => {
   const team = roomFor(1, 100)
   const other = new TeamMemory(team.buffer)
   t.equal(other.size, 2)
-  t.ok(other.claim(0, 100))
-  t.notOk(team.claim(0, 100))
+  t.ok(other.reserve(0, 100))
+  t.notOk(team.reserve(0, 100))
   for (const word of [HOST_ASLEEP, HOST_CALLED, PERMITS_WANTED]) {
     Atomics.store(team.words, word, 1)
     t.equal(Atomics.load(other.words, word), 1)
   }
   other.release(0, 100)
-  t.ok(team.claim(0, 100), 'the words are no part of the room')
+  t.ok(team.reserve(0, 100), 'the words are no part of the room')
 })
 
 t.test('claims and releases in any order leave the room that a sum would leave', async () => {
@@ -693,7 +695,7 @@ t.test('claims and releases in any order leave the room that a sum would leave',
           if (last !== undefined) team.release(0, last)
         } else {
           const fits = held.length < 8 && taken() + bytes <= 1_000
-          if (team.claim(0, bytes) !== fits) return false
+          if (team.reserve(0, bytes) !== fits) return false
           if (fits) held.push(bytes)
         }
       }

@@ -2,7 +2,7 @@
 import type { Mailbox } from '../../src/mailbox/mailbox.ts'
 
 /** Fields that do not say what is counted now; none when all do. */
-export function miscounts<Owner>({ line, handed, parked }: Mailbox<Owner>): string[] {
+export function miscounts<Owner>({ line, handed, pending: parked }: Mailbox<Owner>): string[] {
   const waiting = [...line.queued()]
   const given = [...handed.values()]
   const plain = given.filter(({ within }) => !within)

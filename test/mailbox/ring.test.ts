@@ -10,6 +10,7 @@ import { Settlements, Waits } from '../../src/actors/turn/open-turn.ts'
 import {
   ASLEEP,
   BEAT,
+  Channel,
   CLAIM,
   FrameJoiner,
   FrameWriter,
@@ -17,7 +18,6 @@ import {
   PARKED,
   type Ring,
   ROOM_WANTED,
-  Window,
 } from '../../src/mailbox/channel.ts'
 import {
   ASKS,
@@ -668,8 +668,8 @@ t.test('a frame is written from where it stands in memory', async (t) => {
 // ---- the window as a whole
 
 t.test('both sides of a window see the same four rings', async (t) => {
-  const host = new Window()
-  const thread = new Window(host.buffer)
+  const host = new Channel()
+  const thread = new Channel(host.buffer)
   for (const lane of ['outbox', 'plain', 'ranked', 'replies'] as const) {
     t.ok(host[lane].copy(frameOf(1, HEADER).u8, 0, HEADER))
     host[lane].publish()
@@ -679,7 +679,7 @@ t.test('both sides of a window see the same four rings', async (t) => {
 })
 
 t.test('rings and words share no byte', async (t) => {
-  const { buffer, words, outbox, plain, ranked, replies } = new Window()
+  const { buffer, words, outbox, plain, ranked, replies } = new Channel()
   const marks = [ASLEEP, PARKED, BEAT, ROOM_WANTED, OUT_BLOCKED, CLAIM, CLAIM + 1, CLAIM + 2, CLAIM + 3]
   t.equal(new Set(marks).size, marks.length)
   for (const mark of marks) words[mark] = -1
@@ -698,7 +698,7 @@ t.test('rings and words share no byte', async (t) => {
 })
 
 t.test('a life begins with nothing in its window', async (t) => {
-  const { words, outbox, plain, ranked, replies } = new Window()
+  const { words, outbox, plain, ranked, replies } = new Channel()
   t.ok(words.every((word) => word === 0))
   for (const ring of [outbox, plain, ranked, replies]) t.equal(ring.peek(), -1)
 })
@@ -740,9 +740,9 @@ t.test('a team and its agent alternate and never sleep through a message', DEADL
 
 /** Sends frames 1 to `rounds`, each when the one before it was answered. Resolves with the last answer. */
 async function pingPong(lane: PingPong['lane'], rounds: number, patience: number): Promise<number> {
-  const window = new Window()
+  const window = new Channel()
   const team = new TeamMemory(1)
-  const workerData: PingPong = { window: window.buffer, team: team.buffer, rounds, lane, patience, seed: patience + 1 }
+  const workerData: PingPong = { channel: window.buffer, team: team.buffer, rounds, lane, patience, seed: patience + 1 }
   const worker = new Worker(new URL('../fixtures/ping-pong.js', import.meta.url), { workerData })
   const roll = dice(patience + 2)
   let answered = 0
@@ -789,7 +789,7 @@ const LARGE = 'x'.repeat(60_000)
 function stage(room: number) {
   const team = new TeamMemory(4)
   team.open(OTHER, room, 2 ** 20, 2 ** 20)
-  const window = new Window()
+  const window = new Channel()
   const link = new Link(window, team, { ring() {}, onRing() {}, scheduler: virtualClock() }, ME)
   const outbox = new Outbox(link, ME, 2 ** 20, () => 0, Math.random)
   const waits = new Waits(0, 1)

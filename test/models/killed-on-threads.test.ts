@@ -110,7 +110,7 @@ async function stage(t: Test, server: ModelServer) {
       await server.called(asked + within + 1)
       team.end('ann')
       await died.opened
-      await team.host.lifecycle.ready(team.host.directory.cell('ann')!)
+      await team.host.lifecycle.ready(team.host.directory.agent('ann')!)
       release()
     }
     const { finalOutput, totalTokenUsage, orchestrationTrace, error } = await run.result

@@ -29,11 +29,11 @@ export interface Mortal {
  */
 export function killAt(team: Mortal, agent: string, places: (place: number) => boolean): () => number {
   let place = 0
-  const { index } = team.host.directory.cell(agent)!
+  const { index } = team.host.directory.agent(agent)!
   team.host.journal.records$.subscribe((batch) => {
     const before = place
     place += placesIn(batch, index)
-    if (!team.host.directory.cell(agent)?.life?.ready) return
+    if (!team.host.directory.agent(agent)?.incarnation?.ready) return
     for (let at = before + 1; at <= place; at++) if (places(at)) return team.end(agent)
   })
   return () => place

@@ -70,8 +70,8 @@ t.test('the key of a call is the same when it is made again, and never that of a
     ['bob', 'a'],
     ['ann', 'b'],
   ] as const) {
-    const cell = team.cell(name)
-    const caller = { cell, turn: 1, correlation: 1, callId, run, say: () => {} }
+    const agent = team.agent(name)
+    const caller = { agent, turn: 1, correlation: 1, callId, run, say: () => {} }
     await ask({ messages }, caller, new AbortController().signal)
     keys.push(server.calls.at(-1)?.headers['idempotency-key'])
   }

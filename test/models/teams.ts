@@ -68,8 +68,8 @@ export class ThreadTeam extends MultiAgentPattern {
     return this.supervisor
   }
   /** No two deaths are the same, so that none is evidence against a message. */
-  end(agent: string): void {
-    const cell = this.supervisor.directory.cell(agent)!
-    cell.life?.kill(new AgentCrashedError(`The test ended life ${cell.epoch}.`, { agent }))
+  end(name: string): void {
+    const agent = this.supervisor.directory.agent(name)!
+    agent.incarnation?.kill(new AgentCrashedError(`The test ended life ${agent.epoch}.`, { agent: name }))
   }
 }

@@ -33,7 +33,7 @@ async function plays(t: Test, way: (typeof WAYS)[number]): Promise<void> {
   }
 
   const end = (team: ThreadTeam): void => {
-    if (way === 'the thread that it shares') endShared(team.host.directory.cell('ann')!.life?.thread)
+    if (way === 'the thread that it shares') endShared(team.host.directory.agent('ann')!.incarnation?.thread)
     else team.end('ann')
   }
 

@@ -44,11 +44,11 @@ t.test('a timer of the agent keeps its thread, until it is unreffed', async (t) 
   const team = start({ a: { file: 'a.js' }, b: { file: 'b.js' } }, { threads: { idleMs: 10 } })
   await team.start()
   await ask(team, 'a', 'keep')
-  const { epoch } = team.host.directory.cell('a')!
+  const { epoch } = team.host.directory.agent('a')!
   await until(team, 'b', 'passivated')
-  while ((team.host.directory.cell('a')?.life?.restlessAt ?? 0) < 0) await turn() // it was asked
+  while ((team.host.directory.agent('a')?.incarnation?.restlessAt ?? 0) < 0) await turn() // it was asked
   t.equal(await ask(team, 'a', 'unref'), 'one 2')
-  t.equal(team.host.directory.cell('a')!.epoch, epoch)
+  t.equal(team.host.directory.agent('a')!.epoch, epoch)
   await until(team, 'a', 'passivated')
   t.equal(await ask(team, 'a'), 'one 3')
 })

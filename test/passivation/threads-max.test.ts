@@ -1,7 +1,7 @@
 /** `threads.max`: the bound on threads, who waits for one, and when the bound is exceeded; in virtual time. */
 import t from 'tap'
 import { defineAgent } from '../../src/index.ts'
-import { ThreadPlaces } from '../../src/runtime/supervision/pending-life.ts'
+import { ThreadPlaces } from '../../src/runtime/supervision/pending-incarnation.ts'
 import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
 import { virtualClock } from '../../src/testing.ts'
 import { ask, gate, given, numbers, type OpenTeam, openTeam, outcomeOf, silent } from '../kit/team.ts'
@@ -10,9 +10,9 @@ import { ask, gate, given, numbers, type OpenTeam, openTeam, outcomeOf, silent }
 function watchLives(team: OpenTeam): { most: number } {
   const seen = { most: 0 }
   const { directory } = team.host
-  const setLife = directory.setLife.bind(directory)
-  directory.setLife = (cell, life) => {
-    setLife(cell, life)
+  const setIncarnation = directory.setIncarnation.bind(directory)
+  directory.setIncarnation = (agent, incarnation) => {
+    setIncarnation(agent, incarnation)
     seen.most = Math.max(seen.most, directory.living.filter(({ settings }) => settings.isAgent).length)
   }
   return seen
@@ -91,12 +91,12 @@ t.test('the end of a thread that was one too many is told to who looks for agent
   const places = new ThreadPlaces(1, virtualClock(), () => {
     told += 1
   })
-  places.claim()
-  places.claim() // as if one had been granted because all waited for others
+  places.reserve()
+  places.reserve() // as if one had been granted because all waited for others
   const team = openTeam(t, { asked: () => 'answered' }, { unfinished: true })
-  const cell = team.cell('asked')
+  const agent = team.agent('asked')
   await team.sendMessage({ recipient: 'asked', content: 'go' })
-  t.ok(places.take(cell), 'it waits')
+  t.ok(places.take(agent), 'it waits')
   t.equal(told, 1)
   places.free()
   t.same([places.taken, places.waiting, told], [1, 1, 2], 'its place is not to be had, and no other may come free')

@@ -199,7 +199,7 @@ t.test('an untrusted agent calls nobody in', async (t) => {
     play((context) => context.request('tester', 'this')),
     { code: 'MESSAGE_REJECTED' },
   )
-  t.same(team.host.directory.cells.map(({ name }) => name).includes('tester'), false)
+  t.same(team.host.directory.byIndex.map(({ name }) => name).includes('tester'), false)
 })
 
 // ---- by an agent
@@ -385,9 +385,9 @@ t.test('one that does not start is not written, and its name is free', async (t)
   const { team, play, text } = await stage(t)
   const { lifecycle } = team.host
   const own = lifecycle.ready.bind(lifecycle)
-  lifecycle.ready = async (cell) => {
-    await own(cell)
-    if (cell.name === 'tester') throw new Error('it does not start')
+  lifecycle.ready = async (agent) => {
+    await own(agent)
+    if (agent.name === 'tester') throw new Error('it does not start')
   }
   await t.rejects(
     play((context) => context.defineAgent({ name: 'tester' })),
@@ -403,9 +403,9 @@ t.test('one that cannot be written leaves again', async (t) => {
   const { file, team, play } = await stage(t)
   const { lifecycle } = team.host
   const own = lifecycle.ready.bind(lifecycle)
-  lifecycle.ready = async (cell) => {
-    if (cell.name === 'tester') rmSync(file)
-    await own(cell)
+  lifecycle.ready = async (agent) => {
+    if (agent.name === 'tester') rmSync(file)
+    await own(agent)
   }
   await t.rejects(
     play((context) => context.defineAgent({ name: 'tester' })),
@@ -425,9 +425,9 @@ t.test('what was written by hand meanwhile stays', async (t) => {
   const { file, team, play, text } = await stage(t)
   const { lifecycle } = team.host
   const own = lifecycle.ready.bind(lifecycle)
-  lifecycle.ready = async (cell) => {
-    if (cell.name === 'tester') writeFileSync(file, added(YAML, '  other: {} # by hand'))
-    await own(cell)
+  lifecycle.ready = async (agent) => {
+    if (agent.name === 'tester') writeFileSync(file, added(YAML, '  other: {} # by hand'))
+    await own(agent)
   }
   await play((context) => context.defineAgent({ name: 'tester' }))
   t.match(text(), /other: \{\} # by hand[\s\S]*tester:/)

@@ -65,13 +65,13 @@ function differences(found: Moment, moment: Moment): string {
 function momentOf(host: Supervisor, run: RunState): Moment {
   const messages: string[] = []
   const waits: string[] = []
-  for (const cell of host.directory.cells) {
-    const { name, mailbox, instances, open, calls } = cell
+  for (const agent of host.directory.byIndex) {
+    const { name, mailbox, instances, open, calls } = agent
     const handed = instances.flatMap((each) => [...each.mailbox.handed.all()])
-    for (const { memory, at, run: of } of [...mailbox.queued(), ...mailbox.parked, ...handed])
+    for (const { memory, at, run: of } of [...mailbox.queued(), ...mailbox.pending, ...handed])
       if (of === run) messages.push(`${name} ${idOf(memory, at)}`)
     for (const { envelope } of open.values()) if (envelope.run === run) waits.push(name)
-    for (const { turn } of calls.values()) if (cell.messageOf(turn)?.run === run) waits.push(name)
+    for (const { turn } of calls.values()) if (agent.messageOf(turn)?.run === run) waits.push(name)
   }
   for (const { callee, envelope } of host.blocked.all)
     if (envelope.run === run) messages.push(`${callee.name} ${idOf(envelope.memory, envelope.at)}`)

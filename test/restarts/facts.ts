@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { AgentTask } from '../../src/actors/definition/task.ts'
 import type { BlackboardEntry } from '../../src/blackboard/entry.ts'
 import { END, kindOf, lengthOf, PATCH, senderOf } from '../../src/mailbox/frame.ts'
-import { OldTeam } from '../../src/runtime/durability/recovered-run.ts'
+import { RecoveredTeam } from '../../src/runtime/durability/recovered-run.ts'
 import type { LogEntry } from '../../src/runtime/log/records.ts'
 import type { Supervisor } from '../../src/runtime/supervision/host.ts'
 
@@ -26,7 +26,7 @@ interface Touched {
 }
 
 export class Facts {
-  readonly #team = new OldTeam(0)
+  readonly #team = new RecoveredTeam(0)
   readonly #boards = new Map<number, Map<string, BlackboardEntry>>()
   readonly #tasks = new Map<number, Map<string, AgentTask>>()
   readonly #names = new Map<number, string>()
@@ -96,7 +96,7 @@ export class Facts {
 
   #differencesOf(host: Supervisor, index: number, { agents, tasks, board }: Touched): string[] {
     const { directory } = host
-    const { cells } = directory
+    const { byIndex } = directory
     const found: string[] = []
     const compare = (what: string, logged: unknown, live: unknown) => {
       if (!isDeepStrictEqual(plain(logged), plain(live)))
@@ -104,12 +104,12 @@ export class Facts {
     }
     // An agent that went with its run is not there, though a process has perhaps died before it could log that.
     for (const agent of agents)
-      if (cells[agent] && directory.present(agent))
-        compare(`the state of ${cells[agent].name}`, this.#team.states.ofAgents.get(agent), cells[agent].state)
+      if (byIndex[agent] && directory.present(agent))
+        compare(`the state of ${byIndex[agent].name}`, this.#team.states.ofAgents.get(agent), byIndex[agent].state)
     const run = host.runs.get(index)
     if (!run) return found
     for (const agent of agents) {
-      const name = cells[agent]?.name
+      const name = byIndex[agent]?.name
       compare(`the state of ${name} in ${run.id}`, this.#team.states.ofRun(index).get(agent), run.states.get(agent))
     }
     for (const id of tasks) compare(`task ${id}`, this.#tasks.get(index)?.get(id), run.tasks.get(id))
@@ -120,7 +120,7 @@ export class Facts {
   }
 
   #differencesOfTeam({ directory, journal, sharedStates }: Supervisor): string[] {
-    const lettersOf = (list: OldTeam['letters']) =>
+    const lettersOf = (list: RecoveredTeam['letters']) =>
       Array.from(list.entries, ({ letter: { id, reason } }) => `${id} ${reason}`)
     // Those of agents that are leaving go at their own moment.
     const sharedOf = (facts: Iterable<Shared>) =>

@@ -53,8 +53,9 @@ t.test('a thread dies in such a turn: nothing is done twice', async (t) => {
   for (let deaths = 0; deaths < 2; deaths++) {
     await lives.clock.advance(400)
     t.ok(team.host.runs.find('one')!.log.forgotten > 0, 'the log in memory has given something up')
-    const { life } = team.host.directory.cell('ann')!
-    if (life?.thread instanceof LocalThread) life.thread.kill({ code: 1, error: undefined, outside: true })
+    const { incarnation } = team.host.directory.agent('ann')!
+    if (incarnation?.thread instanceof LocalThread)
+      incarnation.thread.kill({ code: 1, error: undefined, outside: true })
   }
   await lives.clock.runToIdle()
   t.match(await run.result, { success: true, finalOutput: `${STEPS * 1_000}` })
@@ -82,8 +83,8 @@ t.test('a step that had begun before, and may not run twice, has an unknown outc
   const team = await lives.next()
   const run = team.launch('go', { runId: 'one' })
   await lives.clock.advance(700)
-  const { life } = team.host.directory.cell('ann')!
-  if (life?.thread instanceof LocalThread) life.thread.kill({ code: 1, error: undefined, outside: true })
+  const { incarnation } = team.host.directory.agent('ann')!
+  if (incarnation?.thread instanceof LocalThread) incarnation.thread.kill({ code: 1, error: undefined, outside: true })
   await lives.clock.runToIdle()
   t.match(await run.result, { success: false, error: { message: /step "pay" was under way/ } })
   t.same(attempts, [1])

@@ -235,7 +235,7 @@ t.test('the places of agents whose runs are over are used again', async (t) => {
     const run = team.launch('go', { runId: `run ${life}` })
     await lives.clock.advance(100)
     t.equal((await run.result).finalOutput, 'helper heard one', 'it begins without the state of the one before')
-    places.push(team.host.directory.cells.length)
+    places.push(team.host.directory.byIndex.length)
   }
   t.same(places, [6, 6, 6, 6])
 })

@@ -13,7 +13,7 @@ import {
   type MultiAgentPatternOptions,
 } from '../../src/index.ts'
 import { OpenWork } from '../../src/runtime/durability/open-work.ts'
-import type { Cell } from '../../src/runtime/host/agent.ts'
+import type { Agent } from '../../src/runtime/host/agent.ts'
 import { RunState } from '../../src/runtime/host/run.ts'
 import { EntryDecoder } from '../../src/runtime/log/entry-codec.ts'
 import type { Batch } from '../../src/runtime/log/records.ts'
@@ -250,8 +250,8 @@ class World {
 class MortalTeam extends LivingTeam {
   /** Tokens that the window of the team counts. Those of calls under way are among them. */
   get spent(): number {
-    const { cells } = this.supervisor.directory
-    return BUDGET.tokens - this.parts.budgets.left(new RunState(0, '', '', 0), cells[0]!)
+    const { byIndex: agents } = this.supervisor.directory
+    return BUDGET.tokens - this.parts.budgets.left(new RunState(0, '', '', 0), agents[0]!)
   }
 }
 
@@ -268,7 +268,7 @@ interface Heard {
 const nothing = (): Heard => ({ heard: [] })
 
 /** What the agent has handled is known as long as it lives. */
-const hasState = (instances: readonly Cell[]): boolean => instances.length === 1 && !instances[0]!.interleaves
+const hasState = (instances: readonly Agent[]): boolean => instances.length === 1 && !instances[0]!.interleaves
 
 /** Of some 8 ms each: a thread that dies again and again waits longer and longer. */
 const MOST_ROUNDS = 20_000
@@ -507,8 +507,9 @@ class Process {
     const { fate, isSuspicious, mode, runs } = this.#world
     const { directory } = this.#team.host
     if (fate.chance(0.1) && !isSuspicious) {
-      const life = fate.pick(directory.cell(fate.pick(ALL))!.instances).life
-      if (life?.thread instanceof LocalThread) life.thread.kill({ code: 1, error: undefined, outside: true })
+      const incarnation = fate.pick(directory.agent(fate.pick(ALL))!.instances).incarnation
+      if (incarnation?.thread instanceof LocalThread)
+        incarnation.thread.kill({ code: 1, error: undefined, outside: true })
     }
     if (mode !== 'calm' && fate.chance(0.01)) void this.#team.getRun(fate.pick(runs).runId)?.cancel('by chance')
   }
@@ -641,7 +642,7 @@ class Process {
     const { host } = this.#team
     if (!this.#work) {
       const { directory, runs } = host
-      this.#work = new OpenWork((name, run) => directory.cell(name, runs.get(run))?.index)
+      this.#work = new OpenWork((name, run) => directory.agent(name, runs.get(run))?.index)
       const forgets = this.#world.segmentBytes !== undefined
       // Of a run that the log has forgotten some entries may still stand there.
       for (const entry of entriesIn(this.#store.found)) {

@@ -132,7 +132,7 @@ class Stage {
     const outcome = outcomeOf(team.getRun('one')!.result)
     for (let i = 0; i < 1_000 && !outcome.settled; i++) {
       // A thread loads its tools in real time.
-      const isReady = team.host.directory.cell('racer')?.life?.ready
+      const isReady = team.host.directory.agent('racer')?.incarnation?.ready
       await this.lives.clock.advance(isReady ? 1_000 : 1)
       if (!isReady) await setTimeout(1)
     }
@@ -144,8 +144,8 @@ class Stage {
   }
 
   #crash(team: LivingTeam): void {
-    const cell = team.host.directory.cell('racer')
-    const thread = cell?.life?.thread
+    const agent = team.host.directory.agent('racer')
+    const thread = agent?.incarnation?.thread
     if (!(thread instanceof LocalThread)) return
     this.#thread += 1
     thread.kill({ code: 1, error: undefined, outside: true })

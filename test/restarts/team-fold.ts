@@ -1,7 +1,7 @@
 /** What a log says of a team, as a later process reads it, beside what the team itself has. */
 
 import type { OpenMessage } from '../../src/runtime/durability/open-work.ts'
-import { logSince, OldLog, oldFacts } from '../../src/runtime/durability/recovered-log.ts'
+import { logSince, oldFacts, RecoveredLog } from '../../src/runtime/durability/recovered-log.ts'
 import type { LoggedRun } from '../../src/runtime/durability/run-index.ts'
 import { Slices } from '../../src/runtime/durability/slices.ts'
 import { type TeamParts, teamFacts } from '../../src/runtime/durability/team-facts.ts'
@@ -17,14 +17,15 @@ import type { Disk } from './mortal-store.ts'
 export async function unfoldedFacts(disk: Disk, host: Supervisor, parts: TeamParts): Promise<string[]> {
   const { windowMs } = parts.budgets
   const read = ({ from = 0 }: ReadOptions = {}) => stored(disk.blocks.filter(({ position }) => position >= from))
-  const old = await OldLog.from(read, windowMs)
+  const old = await RecoveredLog.from(read, windowMs)
   const differences = differencesOf(old, host, parts)
   const checkpoint = disk.found
   if (!checkpoint) return differences
   const since = await logSince(checkpoint, { read }, windowMs, new Slices(host.clock))
-  const open = (log: OldLog) => JSON.stringify([[...log.runs.keys()].sort(), [...log.work.messages()].map(told).sort()])
+  const open = (log: RecoveredLog) =>
+    JSON.stringify([[...log.runs.keys()].sort(), [...log.work.messages()].map(told).sort()])
   if (open(since) !== open(old)) differences.push(`by the checkpoint ${open(since)} is open, and not ${open(old)}`)
-  const runs = (log: OldLog) => JSON.stringify(Array.from(log.index.values(), toldRun).sort())
+  const runs = (log: RecoveredLog) => JSON.stringify(Array.from(log.index.values(), toldRun).sort())
   if (runs(since) !== runs(old)) differences.push(`by the checkpoint there are ${runs(since)}, and not ${runs(old)}`)
   return [...differences, ...differencesOf(since, host, parts).map((what) => `by the checkpoint ${what}`)]
 }
@@ -35,7 +36,7 @@ const told = ({ id, run, recipient, turn, attempt, handedOff }: OpenMessage): st
 const toldRun = ({ id, query, status, endedAt, usage, open }: LoggedRun): string =>
   JSON.stringify([id, query, status, endedAt, usage, open])
 
-function differencesOf(old: OldLog, host: Supervisor, parts: TeamParts): string[] {
+function differencesOf(old: RecoveredLog, host: Supervisor, parts: TeamParts): string[] {
   const live = textsOf(teamFacts(host, parts))
   const read = textsOf(oldFacts(old, host.clock.now()))
   return [

@@ -12,7 +12,7 @@ import type { Test } from 'tap'
 import t from 'tap'
 import type { Assignment } from '../../src/actors/definition/assignment.ts'
 import type { MultiAgentPatternOptions, OrchestratorContext, Run } from '../../src/index.ts'
-import { Window } from '../../src/mailbox/channel.ts'
+import { Channel } from '../../src/mailbox/channel.ts'
 import { TeamMemory } from '../../src/mailbox/team-memory.ts'
 import { WorkerSpawner } from '../../src/runtime/threads/spawner.ts'
 import { kernelTimes, Silence, ThreadClock } from '../../src/runtime/threads/thread.ts'
@@ -384,7 +384,7 @@ function assignment(module: string): Assignment {
     index: 3,
     epoch: 1,
     names: '',
-    window: new Window().buffer,
+    channel: new Channel().buffer,
     team: new TeamMemory(4).buffer,
     state: undefined,
     correlation: 0,

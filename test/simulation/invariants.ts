@@ -93,14 +93,14 @@ function grouped<Key, Value>(values: readonly Value[], keyOf: (value: Value) => 
 /** What the fold of the log and the supervisor itself do not agree about. */
 export function unfolded(host: Supervisor, work: OpenWork): string[] {
   const [messages, waits, calls] = [new Set<string>(), new Set<string>(), new Set<string>()]
-  for (const cell of host.directory.cells) {
-    const { index, mailbox, instances } = cell
+  for (const agent of host.directory.byIndex) {
+    const { index, mailbox, instances } = agent
     const handed = instances.flatMap((each) => [...each.mailbox.handed.all()])
-    for (const { memory, at } of [...mailbox.queued(), ...mailbox.parked, ...handed])
+    for (const { memory, at } of [...mailbox.queued(), ...mailbox.pending, ...handed])
       messages.add(`${index} ${idOf(memory, at)}`)
-    for (const { correlation, envelope, caller } of cell.open.values())
+    for (const { correlation, envelope, caller } of agent.open.values())
       waits.add(`${caller.index} ${correlation} ${idOf(envelope.memory, envelope.at)}`)
-    for (const correlation of cell.calls.keys()) calls.add(`${index} ${correlation}`)
+    for (const correlation of agent.calls.keys()) calls.add(`${index} ${correlation}`)
   }
   for (const { callee, envelope } of host.blocked.all)
     messages.add(`${callee.index} ${idOf(envelope.memory, envelope.at)}`)

@@ -12,8 +12,8 @@ import {
   type Run,
 } from '../../src/index.ts'
 import { OpenWork } from '../../src/runtime/durability/open-work.ts'
-import type { Cell } from '../../src/runtime/host/agent.ts'
-import type { Life } from '../../src/runtime/host/life.ts'
+import type { Agent } from '../../src/runtime/host/agent.ts'
+import type { Incarnation } from '../../src/runtime/host/incarnation.ts'
 import type { Batch, Unrecorded } from '../../src/runtime/log/records.ts'
 import type { Supervisor } from '../../src/runtime/supervision/host.ts'
 import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
@@ -106,8 +106,8 @@ class Play {
       seed,
     )
     const { directory, runs } = this.#team.host
-    this.#work = new OpenWork((name, run) => directory.cell(name, runs.get(run))?.index)
-    this.#truth = new Truth((agent) => this.#team.host.directory.cell(agent)!.instances)
+    this.#work = new OpenWork((name, run) => directory.agent(name, runs.get(run))?.index)
+    this.#truth = new Truth((agent) => this.#team.host.directory.agent(agent)!.instances)
     const { maxRestarts = 3, withinMs = 60_000 } = options.supervision ?? {}
     this.#restarts = new Restarts(maxRestarts, withinMs, () => this.#team.clock.monotonic())
     this.#team.host.journal.records$.subscribe((batch) => this.#check(batch))
@@ -129,7 +129,7 @@ class Play {
     for (let round = 0; round < 40; round++) {
       if (round % 10 === 0 || this.#dice.chance(0.2)) this.#launch(`run${this.#runs.length}`)
       if (this.#dice.chance(0.25))
-        this.#crash(this.#dice.pick(this.#team.host.directory.cell(this.#dice.pick(ALL))!.instances))
+        this.#crash(this.#dice.pick(this.#team.host.directory.agent(this.#dice.pick(ALL))!.instances))
       if (this.#dice.chance(0.03)) void this.#dice.pick(this.#runs).cancel('by chance')
       await this.#team.clock.advance(this.#dice.upTo(15))
     }
@@ -150,29 +150,31 @@ class Play {
   }
 
   #verbs(): Verbs {
-    const cells = NAMES.map((name) => this.#team.host.directory.cell(name)!)
-    const reentrant = cells.filter(({ settings }) => settings.reentrancy === 'chain').map(({ name }) => name)
+    const agents = NAMES.map((name) => this.#team.host.directory.agent(name)!)
+    const reentrant = agents.filter(({ settings }) => settings.reentrancy === 'chain').map(({ name }) => name)
     const verbs = { reentrant, tasks: true, meetings: true }
     if (this.#mode === 'orderly') return verbs
     // A full mailbox of who waits for its sender would be a deadlock.
-    const broadcasts = cells.every(({ settings }) => settings.mailbox.capacity > 1_000)
+    const broadcasts = agents.every(({ settings }) => settings.mailbox.capacity > 1_000)
     return { ...verbs, talk: true, broadcasts, managers: MANAGERS }
   }
 
-  #crash({ name, life }: Cell): void {
-    if (!life) return
-    this.#kill(life, { code: 1, error: undefined, outside: true })
+  #crash({ name, incarnation }: Agent): void {
+    if (!incarnation) return
+    this.#kill(incarnation, { code: 1, error: undefined, outside: true })
     if (!this.#sharing.includes(name)) return
     const bystander = { culprit: name, why: 'it was killed by chance' }
-    for (const { life: other } of this.#sharing.flatMap((each) => this.#team.host.directory.cell(each)!.instances))
-      if (other && other !== life) this.#kill(other, { code: 1, error: undefined, bystander })
+    for (const { incarnation: other } of this.#sharing.flatMap(
+      (each) => this.#team.host.directory.agent(each)!.instances,
+    ))
+      if (other && other !== incarnation) this.#kill(other, { code: 1, error: undefined, bystander })
   }
 
-  #kill(life: Life, exit: ThreadExit): void {
-    if (!(life.thread instanceof LocalThread)) return
+  #kill(incarnation: Incarnation, exit: ThreadExit): void {
+    if (!(incarnation.thread instanceof LocalThread)) return
     this.#seen.crashes += 1
-    this.#truth.killed.add(life)
-    life.thread.kill(exit)
+    this.#truth.killed.add(incarnation)
+    incarnation.thread.kill(exit)
   }
 
   // ---- what the agents do
@@ -201,8 +203,8 @@ class Play {
   #begin(path: string, context: AgentContext): Work {
     const { runId, signal } = context
     const { name } = context.role
-    const cell = this.#cellOf(name, context)
-    const { concurrency } = cell.settings
+    const agent = this.#agentOf(name, context)
+    const { concurrency } = agent.settings
     // In its first attempt it asks nothing that was asked before: what came of that is of an earlier message with the same plan.
     const again = context.attempt === 1 || this.#truth.hasFailed({ path, agent: name })
     const work = {
@@ -210,8 +212,8 @@ class Play {
       runId,
       path,
       again,
-      cell,
-      life: cell.life!,
+      agent,
+      incarnation: agent.incarnation!,
       signal,
       concurrency,
       wait: undefined,
@@ -223,10 +225,10 @@ class Play {
   }
 
   /** In whose thread the turn is. */
-  #cellOf(name: string, context: AgentContext): Cell {
+  #agentOf(name: string, context: AgentContext): Agent {
     const turn = turnBehind(context)
     if (!turn) throw new Error('no turn is behind this context')
-    return this.#team.host.directory.cell(name)!.holderOf(turn.start.turn)!
+    return this.#team.host.directory.agent(name)!.holderOf(turn.start.turn)!
   }
 
   async #act(action: Action, id: string, context: AgentContext, work: Work): Promise<unknown> {
@@ -341,7 +343,7 @@ class Play {
     if (!host.journal.hasNews)
       for (const found of unfolded(host, this.#work)) if (!this.#isBuried(found)) this.#problem(found)
     for (const [id, times] of this.#effects) if (times > 1) this.#problem(`${id} was done ${times} times`)
-    for (const cell of this.#team.host.directory.cells) for (const found of orphans(cell)) this.#problem(found)
+    for (const agent of this.#team.host.directory.byIndex) for (const found of orphans(agent)) this.#problem(found)
   }
 
   /** A task that was handed off and has no caller is a dead letter as soon as it fails, and its turn may still be stopping. */
@@ -353,7 +355,7 @@ class Play {
   #checkOrder(name: string, path: string): void {
     const at = path.lastIndexOf('.')
     // Of several instances one may be slower than the other, or die with what it was handed.
-    if (this.#team.host.directory.cell(name)!.instances.length > 1) return
+    if (this.#team.host.directory.agent(name)!.instances.length > 1) return
     if (at < 0 || this.#mayComeAgain(path)) return
     const key = `${path.slice(0, at)} to ${name}`
     const number = Number(path.slice(at + 1))
@@ -410,10 +412,10 @@ class Play {
 }
 
 /** Requests that are to run within a turn that is gone: with a turn goes what it waits for. One that is handed off it waits for no more. */
-const orphans = (cell: Cell): string[] =>
-  [...cell.mailbox.queued(), ...cell.instances.flatMap(({ mailbox }) => [...mailbox.handed.values()])].flatMap(
+const orphans = (agent: Agent): string[] =>
+  [...agent.mailbox.queued(), ...agent.instances.flatMap(({ mailbox }) => [...mailbox.handed.values()])].flatMap(
     ({ within, cancelled, handedOff }) =>
-      within && !cancelled && !handedOff && cell.messageOf(within.turn) !== within
-        ? [`${cell.name} has an orphan`]
+      within && !cancelled && !handedOff && agent.messageOf(within.turn) !== within
+        ? [`${agent.name} has an orphan`]
         : [],
   )

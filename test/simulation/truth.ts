@@ -3,8 +3,8 @@
  * for. What the supervisor says of waits is held against this: it shares nothing with the graph that the supervisor reads
  * from its books.
  */
-import type { Cell } from '../../src/runtime/host/agent.ts'
-import type { Life } from '../../src/runtime/host/life.ts'
+import type { Agent } from '../../src/runtime/host/agent.ts'
+import type { Incarnation } from '../../src/runtime/host/incarnation.ts'
 
 /** What a handler waits for. */
 export type Wait =
@@ -29,8 +29,8 @@ export interface Work {
   readonly path: string
   /** Its log has no answers: it is at that message for the first time, or was and failed. */
   readonly again: boolean
-  readonly cell: Cell
-  readonly life: Life
+  readonly agent: Agent
+  readonly incarnation: Incarnation
   readonly signal: AbortSignal
   readonly concurrency: number
   /** undefined: it does not wait for others. */
@@ -45,7 +45,7 @@ export class Truth {
   /** Those that are at work now; what an agent whose life has ended still does is none. */
   readonly works = new Set<Work>()
   /** Lives that have been ended, and perhaps are not told so yet. */
-  readonly killed = new Set<Life>()
+  readonly killed = new Set<Incarnation>()
   /** Messages that have been begun with, and how far they came. */
   readonly #begun = new Map<string, 'open' | 'done' | 'failed'>()
   /** Messages that perhaps nobody has begun with. */
@@ -53,14 +53,14 @@ export class Truth {
   /** Of a message whose recipient has handed its duty off: the message that carries it now. */
   readonly #movedTo = new Map<string, Asked>()
   /** The instances of an agent. */
-  readonly #instances: (agent: string) => readonly Cell[]
+  readonly #instances: (agent: string) => readonly Agent[]
 
-  constructor(instances: (agent: string) => readonly Cell[]) {
+  constructor(instances: (agent: string) => readonly Agent[]) {
     this.#instances = instances
   }
 
-  alive({ cell, life }: Pick<Work, 'cell' | 'life'>): boolean {
-    return cell.life === life && !this.killed.has(life)
+  alive({ agent, incarnation }: Pick<Work, 'agent' | 'incarnation'>): boolean {
+    return agent.incarnation === incarnation && !this.killed.has(incarnation)
   }
 
   get living(): Work[] {
@@ -149,9 +149,9 @@ export class Truth {
     const waiting = [...this.#waiting.values()].filter((other) => other.agent === agent).length
     const isFull = own.length > 0 && own.length + waiting >= instances[0]!.settings.mailbox.capacity
     if (isFull && own.every((work) => stuck.has(work))) return false
-    return instances.some(({ life, settings }) => {
-      if (!life?.ready || this.killed.has(life)) return true // it is to begin anew
-      const at = this.living.filter((work) => work.life === life)
+    return instances.some(({ incarnation, settings }) => {
+      if (!incarnation?.ready || this.killed.has(incarnation)) return true // it is to begin anew
+      const at = this.living.filter((work) => work.incarnation === incarnation)
       const ofRun = at.filter((work) => work.runId === runId)
       const runs = new Set(at.map((work) => work.runId)).size
       if (runId !== undefined && ofRun.length === 0 && runs < settings.concurrency)

@@ -7,17 +7,19 @@ export function overdone(truth: Truth, work: Work, limit: number, seen: Seen): s
   if (!truth.alive(work)) return []
   const found: string[] = []
   const { living } = truth
-  const busy = new Set(living.filter(({ wait, runId }) => !wait && runId === work.runId).map(({ life }) => life)).size
+  const busy = new Set(
+    living.filter(({ wait, runId }) => !wait && runId === work.runId).map(({ incarnation }) => incarnation),
+  ).size
   if (busy > limit) found.push(`${busy} turns of ${work.runId} are under way`)
-  const beside = living.filter(({ life }) => life === work.life)
+  const beside = living.filter(({ incarnation }) => incarnation === work.incarnation)
   const runs = new Set(beside.map(({ runId }) => runId)).size
   if (runs > work.concurrency) found.push(`${work.name} has turns of ${runs} runs open`)
   if (runs > 1) seen.interleaved += 1
-  if (living.some(({ name, life }) => name === work.name && life !== work.life)) seen.beside += 1
+  if (living.some(({ name, incarnation }) => name === work.name && incarnation !== work.incarnation)) seen.beside += 1
   const own = beside.filter(({ runId }) => runId === work.runId)
   if (own.length === 1) return found
   seen.nested += 1
-  if (work.cell.settings.reentrancy === 'none') found.push(`${work.name} has two turns of one run open`)
+  if (work.agent.settings.reentrancy === 'none') found.push(`${work.name} has two turns of one run open`)
   if (own.some((other) => other !== work && !other.wait)) found.push(`${work.name} is at two turns of one run`)
   return found
 }

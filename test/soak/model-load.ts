@@ -107,7 +107,7 @@ export class ModelLoad {
 
   /** Not while it starts: one that fails twice in that is stopped for good. */
   #endSolver(): void {
-    if (this.team.host.directory.cell('solver')?.life?.ready) this.team.end('solver')
+    if (this.team.host.directory.agent('solver')?.incarnation?.ready) this.team.end('solver')
   }
 
   async #play(order: Order): Promise<void> {

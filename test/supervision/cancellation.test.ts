@@ -2,7 +2,7 @@
 import t from 'tap'
 import type { AgentContext } from '../../src/actors/definition/context.ts'
 import { EarlyAborts } from '../../src/actors/thread/replies.ts'
-import { Window } from '../../src/mailbox/channel.ts'
+import { Channel } from '../../src/mailbox/channel.ts'
 import { ASKS, REQUEST, turnOf } from '../../src/mailbox/frame.ts'
 import type { Envelope } from '../../src/mailbox/mailbox.ts'
 import { ORCHESTRATOR_INDEX } from '../../src/runtime/host/directory.ts'
@@ -143,11 +143,11 @@ t.test('a verb that the host is busy with for a turn between two lives ends with
     team.crash('b')
     await team.clock.advance(10)
   }
-  t.equal(team.cell('b').calls.size, 1)
+  t.equal(team.agent('b').calls.size, 1)
   withdraw()
   await team.clock.advance(0)
   t.equal(run.status, 'running')
-  t.equal(team.cell('b').calls.size, 0)
+  t.equal(team.agent('b').calls.size, 0)
 })
 
 t.test('what a redelivered turn does not ask for again is withdrawn when it ends', async (t) => {
@@ -306,23 +306,23 @@ const reason = new CancelledError('not wanted any more', {})
 
 /** The aborts of a life whose window holds the messages of that many turns, from 1 on. */
 function lifeWith(lane: 'plain' | 'ranked', turns: number) {
-  const window = new Window()
-  const aborts = new EarlyAborts(window)
+  const channel = new Channel()
+  const aborts = new EarlyAborts(channel)
   const frames = new HostFrames(virtualClock())
-  const envelopes = new Map<number, Pick<Envelope<unknown>, 'turn' | 'lane' | 'windowAt' | 'windowEnd'>>()
+  const envelopes = new Map<number, Pick<Envelope<unknown>, 'turn' | 'ring' | 'ringAt' | 'ringEnd'>>()
   for (let turn = 1; turn <= turns; turn++) {
     const { memory, bytes } = frameOf({ turn })
-    const windowAt = window[lane].reserve(bytes)
-    window[lane].copy(memory.u8, 0, bytes)
-    envelopes.set(turn, { turn, lane, windowAt, windowEnd: window[lane].written })
+    const ringAt = channel[lane].reserve(bytes)
+    channel[lane].copy(memory.u8, 0, bytes)
+    envelopes.set(turn, { turn, ring: lane, ringAt: ringAt, ringEnd: channel[lane].written })
   }
-  window[lane].publish()
+  channel[lane].publish()
   /** As the thread takes the next message. */
   const take = () => {
-    const at = window[lane].peek()
-    const turn = turnOf(window[lane].memory, at)
-    window[lane].take(at)
-    window[lane].release()
+    const at = channel[lane].peek()
+    const turn = turnOf(channel[lane].memory, at)
+    channel[lane].take(at)
+    channel[lane].release()
     return turn
   }
   const abort = (turn: number) => {
@@ -348,7 +348,7 @@ t.test('one of a turn that ran within another one is never kept: it came behind 
   const { aborts } = lifeWith('plain', 0)
   const { memory } = new HostFrames(virtualClock()).abort(
     1,
-    { turn: 1, lane: 'replies', windowAt: 0, windowEnd: 0x7fff_ffff } as Envelope<unknown>,
+    { turn: 1, ring: 'replies', ringAt: 0, ringEnd: 0x7fff_ffff } as Envelope<unknown>,
     reason,
   )
   aborts.keep(1, reason, memory, 0)
@@ -404,8 +404,8 @@ function deepChain() {
   const role = { communication: { mailboxCapacity: DEPTH, mailboxBytes: DEPTH * 1_000 } }
   const bare = new BareSupervisor({ ann: () => never, bob: () => never }, [], { roles: { ann: role, bob: role } })
   const { host, run } = bare
-  const agents = [host.directory.cell('ann')!, host.directory.cell('bob')!]
-  const script = host.directory.cells[ORCHESTRATOR_INDEX]!
+  const agents = [host.directory.agent('ann')!, host.directory.agent('bob')!]
+  const script = host.directory.byIndex[ORCHESTRATOR_INDEX]!
   let [caller, turn] = [script, 0]
   for (let n = 1; n <= DEPTH; n++) {
     const callee = agents[n % 2]!

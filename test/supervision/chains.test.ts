@@ -53,7 +53,7 @@ t.test("with reentrancy 'none', as code has it by itself, the worker waits for t
     const team = openTeam(t, askingBack, { roles, supervision: { deadlock: false } })
     const run = team.execute('why')
     await team.clock.advance(999)
-    t.equal(team.cell('manager').mailbox.waiting, 1)
+    t.equal(team.agent('manager').mailbox.waiting, 1)
     await team.clock.advance(1)
     t.match(await run, { success: false, error: { code: 'AGENT_FAILED' } })
     t.same(leftovers(team.host), [])
@@ -481,7 +481,7 @@ t.test(
       })
       t.ok((await team.within(200, team.execute('go'))).success)
       t.same(lines, ['outer ends', 'nested: CANCELLED', 'nested ends'])
-      t.equal(team.cell('manager').restarts, 0)
+      t.equal(team.agent('manager').restarts, 0)
     }
   },
 )
@@ -547,11 +547,11 @@ t.test('rule 24: a turn is missed that others wait to run within, and that has l
 // The chain of open turns that led to what a turn does, as the host follows it.
 
 /** The chain of the only turn that agent is at, nearest first. */
-function chainAt(team: OpenTeam, agent: string): string[] {
-  const cell = team.cell(agent)
-  const last = [...cell.mailbox.handed.values()].at(-1)!
-  return [...chainOf(team.host.requests, cell, last.turn)].map(
-    ({ cell, envelope }) => `${cell.name}${isNested(envelope) ? ' nested' : ''}`,
+function chainAt(team: OpenTeam, name: string): string[] {
+  const agent = team.agent(name)
+  const last = [...agent.mailbox.handed.values()].at(-1)!
+  return [...chainOf(team.host.requests, agent, last.turn)].map(
+    (link) => `${link.agent.name}${isNested(link.envelope) ? ' nested' : ''}`,
   )
 }
 
@@ -641,7 +641,7 @@ t.test('rule 6: a request that has not begun when its agent dies gains no attemp
   })
   const run = team.execute('go')
   await team.clock.advance(5)
-  t.equal(team.cell('manager').mailbox.handed.nested, 1)
+  t.equal(team.agent('manager').mailbox.handed.nested, 1)
   team.crash('manager')
   await team.clock.advance(20)
   t.ok((await run).success)
@@ -662,7 +662,7 @@ t.test('a request that comes back while its agent is dead runs within the turn t
   await team.clock.advance(1)
   team.crash('manager')
   await team.clock.advance(4)
-  t.equal(team.cell('manager').life, undefined)
+  t.equal(team.agent('manager').incarnation, undefined)
   await team.clock.advance(100)
   t.equal((await run).finalOutput, 'manager: worker: told')
 })
@@ -675,7 +675,7 @@ t.test('with several instances it goes to the one that waits, also when another 
     },
     worker,
   })
-  const { instances } = team.cell('manager')
+  const { instances } = team.agent('manager')
   const holders = () => instances.filter(({ mailbox }) => mailbox.handed.nested > 0)
   const busy = team.execute('busy')
   await team.clock.advance(1)
@@ -710,9 +710,9 @@ t.test('rule 9: who asked waits under its deadline, also while the nested turn w
   await team.clock.advance(10)
   team.crash('manager')
   await team.clock.advance(39)
-  t.equal(team.cell('worker').turns, 0)
+  t.equal(team.agent('worker').turns, 0)
   await team.clock.advance(1)
-  t.equal(team.cell('worker').turns, 1)
+  t.equal(team.agent('worker').turns, 1)
   await team.clock.advance(1_000)
   t.equal((await run).finalOutput, 'REQUEST_TIMEOUT')
 })
@@ -879,11 +879,11 @@ t.test('a nested turn that does not stop when it is told to costs the thread', a
   })
   const run = team.execute('go')
   await team.clock.advance(99)
-  t.equal(team.cell('manager').epoch, 1)
+  t.equal(team.agent('manager').epoch, 1)
   await team.clock.advance(1) // its own deadline holds, from its own start
-  t.equal(team.cell('worker').turns, 1)
+  t.equal(team.agent('worker').turns, 1)
   await team.clock.advance(50)
-  t.equal(team.cell('manager').epoch, 2)
+  t.equal(team.agent('manager').epoch, 2)
   t.equal((await run).finalOutput, 'manager: REQUEST_TIMEOUT')
 })
 
@@ -899,7 +899,7 @@ t.test('one that waits for the outer turn to park expires like any other message
   })
   const run = team.execute('go')
   await team.clock.advance(100)
-  t.equal(team.cell('worker').turns, 1)
+  t.equal(team.agent('worker').turns, 1)
   await team.clock.advance(900)
   t.equal((await run).finalOutput, 'MESSAGE_EXPIRED')
 })
@@ -988,7 +988,7 @@ t.test('what both turns change in a state counts: each is made of what stands wh
     'nested works: nested works 1',
     'outer: nested works,outer,outer 3',
   ])
-  t.same(team.cell('manager').state, { log: ['nested works', 'outer', 'outer'] })
+  t.same(team.agent('manager').state, { log: ['nested works', 'outer', 'outer'] })
   t.same(outer?.state, { log: ['nested works', 'outer', 'outer'] }, 'also for who looks later')
   await team.dies('manager')
   t.ok((await team.execute('go')).success)

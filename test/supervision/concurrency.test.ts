@@ -523,7 +523,7 @@ t.test('rule 19: a permit that comes when there is nothing to hand over any more
   const team = teamOf(t, 2, cast, {
     maxConcurrentAgents: 1,
     script: async (script) => {
-      const worker = team.cell('worker')
+      const worker = team.agent('worker')
       t.ok(team.host.permits.take(team.host.runs.find(script.runId)!, worker))
       team.host.ready.touch(worker)
       return (await script.request('other', 'hi')).content

@@ -86,7 +86,7 @@ t.test('rule 17: accepted = handled + dead + queued + in flight, with every reco
       await team.clock.advance(17)
     }
   await team.clock.runToIdle()
-  const { accepted, handled, deadLettered } = team.cell('worker').mailbox
+  const { accepted, handled, deadLettered } = team.agent('worker').mailbox
   t.ok(handled > 0 && deadLettered > 0)
   t.equal(accepted, handled + deadLettered)
 })
@@ -117,7 +117,7 @@ t.test('rule 17: a message whose handler fails counts as dead, not as handled', 
   })
   await team.sendMessage({ recipient: 'worker', content: 'note' })
   await t.rejects(ask(team, 'worker'), { code: 'AGENT_FAILED' })
-  const { accepted, handled, deadLettered } = team.cell('worker').mailbox
+  const { accepted, handled, deadLettered } = team.agent('worker').mailbox
   t.same({ accepted, handled, deadLettered }, { accepted: 2, handled: 1, deadLettered: 1 })
   t.equal(team.deadLetters.list().length, 1)
 })
@@ -368,7 +368,7 @@ t.test('rule 18: each letter has an id of its own, also where a message has seve
   const { frames, journal } = team.host
   const { deadLetters } = journal
   const run = team.host.runs.open('run', '')
-  const { memory } = frames.make({ kind: 1, recipient: team.cell('worker').index, run: run.index })
+  const { memory } = frames.make({ kind: 1, recipient: team.agent('worker').index, run: run.index })
   for (const reason of ['expired', 'late'] as const) team.host.journal.deadLetter(run, memory, 0, reason, [])
   t.equal(new Set(deadLetters.list().map(({ id }) => id)).size, 2)
 })

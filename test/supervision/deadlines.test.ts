@@ -323,7 +323,7 @@ t.test('rule 8: a message that was let in late has no more time than others', as
   const asked = outcomeOf(ask(team, 'caller'))
   await team.clock.advance(40)
   t.match(team.health().agents.worker, { queued: 1, inFlight: 1 }, 'the one has expired, and made room for the other')
-  t.equal(team.cell('worker').mailbox.parked.length, 0)
+  t.equal(team.agent('worker').mailbox.pending.length, 0)
   await team.clock.advance(59)
   t.notOk(asked.settled)
   await team.clock.advance(1)

@@ -128,7 +128,7 @@ t.test('rule 26: nobody gives way more than three times in a row', async (t) => 
     found.flatMap((event) => (event.type === 'deadlock' && event.victim) || []),
     ['ann', 'ann', 'ann', 'bob', 'ann'],
   )
-  t.equal(team.cell('ann').restarts, 0, 'each time it was another turn')
+  t.equal(team.agent('ann').restarts, 0, 'each time it was another turn')
 })
 
 t.test('rule 26: of several waits of the victim the one in the cycle is rejected', async (t) => {
@@ -164,7 +164,7 @@ t.test('rule 26: a turn that comes to the same again costs its agent a life', as
   const result = outcomeOf(team.execute('go'))
   await team.clock.runToIdle()
   t.equal(result.settled, true)
-  t.ok(team.cell('bob').restarts > 0)
+  t.ok(team.agent('bob').restarts > 0)
 })
 
 t.test('rule 26: a turn that is the victim of another deadlock costs its agent a life, too', async (t) => {
@@ -186,7 +186,7 @@ t.test('rule 26: a turn that is the victim of another deadlock costs its agent a
       ['bob', 'cleo'],
     ],
   )
-  t.ok(team.cell('bob').restarts > 0)
+  t.ok(team.agent('bob').restarts > 0)
 })
 
 t.test("'report' names it and leaves it", async (t) => {
@@ -391,7 +391,7 @@ t.test('rule 26: who waits for its reader has no wait to give up: another does',
   await team.execute('go')
   t.match(found[1], { cycle, victim: /ann|cleo/ })
   t.same(
-    cycle.map((name) => team.cell(name).restarts),
+    cycle.map((name) => team.agent(name).restarts),
     [0, 0, 0],
   )
 })

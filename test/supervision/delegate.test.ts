@@ -803,7 +803,7 @@ t.test('tasks that wait take no room in a mailbox', async (t) => {
   await team.clock.advance(5)
   t.equal(run.tasks.at(-1)?.status, 'completed')
   await team.clock.advance(7)
-  const { index, mailbox } = team.cell('b')
+  const { index, mailbox } = team.agent('b')
   t.equal(mailbox.waiting + mailbox.underWay, 2)
   t.equal(team.host.team.taken(index), mailbox.expected ? 3 : 2, 'what it has been given has its room')
   t.equal(await ended(team, run), 'over')

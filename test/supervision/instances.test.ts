@@ -28,13 +28,13 @@ function teamOf(t: Test, instances: number, cast: Cast, { roles, ...extras }: Ex
   return team
 }
 
-const workers = (team: OpenTeam) => team.cell('worker').instances
+const workers = (team: OpenTeam) => team.agent('worker').instances
 
 /** In which instance a handler runs. */
 function instanceOf(team: OpenTeam, context: AgentContext): number {
   const turn = turnBehind(context)
   if (!turn) throw new Error('no turn is behind this context')
-  return team.cell(context.role.name).holderOf(turn.start.turn)!.instance
+  return team.agent(context.role.name).holderOf(turn.start.turn)!.instance
 }
 
 /** Asks the worker that often at once, each time as a run of its own. */
@@ -254,7 +254,7 @@ t.test('rule 2: an instance that dies too often is stopped alone; the agent is w
   await t.rejects(ask(team, 'worker'), { code: 'AGENT_TERMINATED' })
   await team.restartAgent('worker')
   t.equal(await ask(team, 'worker'), 'fine')
-  t.ok(workers(team).every(({ life }) => life?.ready))
+  t.ok(workers(team).every(({ incarnation }) => incarnation?.ready))
   await t.rejects(team.restartAgent('worker'), { code: 'CONFIGURATION', message: /is not stopped/ })
 })
 
@@ -273,7 +273,7 @@ t.test('rule 14: who watches an agent is told once, when the last of its instanc
   await team.clock.advance(1)
   team.crashCell(workers(team)[1])
   await team.clock.advance(1)
-  t.equal(team.cell('worker').gone, undefined)
+  t.equal(team.agent('worker').gone, undefined)
   team.crashCell(workers(team)[0])
   await team.clock.runToIdle()
   t.ok(run.settled)
@@ -492,7 +492,7 @@ t.test('rule 12: close ends all instances', async (t) => {
   await closed
   t.equal(stopped.length, 3)
   t.ok(runs.every(({ value }) => value?.error?.code === 'RUN_ABORTED'))
-  t.ok(workers(team).every(({ life }) => life === undefined))
+  t.ok(workers(team).every(({ incarnation }) => incarnation === undefined))
 })
 
 t.test('rule 11: a start that fails twice in one instance is a start failure', async (t) => {

@@ -640,7 +640,7 @@ t.test('a message by name, to one whom its sender had not heard of yet, belongs 
   const run = outcomeOf(team.execute('go'))
   await team.clock.advance(0)
   const added = team.addAgent({ name: 'kid' })
-  while (!team.host.directory.cell('kid')) await Promise.resolve()
+  while (!team.host.directory.agent('kid')) await Promise.resolve()
   open() // before the news of it can have come to the thread
   await team.clock.runToIdle()
   await added

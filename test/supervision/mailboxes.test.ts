@@ -3,7 +3,7 @@ import type { Test } from 'tap'
 import t from 'tap'
 import { defineAgent } from '../../src/actors/definition/definition.ts'
 import { Link, Outbox } from '../../src/actors/turn/link.ts'
-import { ASLEEP, CLAIM, Window } from '../../src/mailbox/channel.ts'
+import { ASLEEP, Channel, CLAIM } from '../../src/mailbox/channel.ts'
 import { END, REQUEST, SEND } from '../../src/mailbox/frame.ts'
 import { settingsFrom } from '../../src/runtime/settings/settings.ts'
 import { roomOf } from '../kit/accounts.ts'
@@ -119,7 +119,7 @@ t.test('rule 15: a message that is refused gives back the room that its sender h
   await team.execute('go', { signal: gone.signal })
   await team.clock.advance(0)
   t.equal(team.deadLetters.list().filter(({ reason }) => reason === 'cancelled').length, 5)
-  t.equal(roomOf(team.host, team.cell('worker')), 8)
+  t.equal(roomOf(team.host, team.agent('worker')), 8)
 })
 
 t.test('rule 15: a thread that dies with a full outbox leaves no claim behind', async (t) => {
@@ -144,11 +144,11 @@ t.test('rule 15: a claim that a thread had not used when it died is given back, 
   })
   await ask(team, 'sender', 'note')
   const { team: room } = team.host
-  const [sender, worker] = [team.cell('sender'), team.cell('worker')]
+  const [sender, worker] = [team.agent('sender'), team.agent('worker')]
   for (const used of [true, false]) {
-    const { window, lastTurn, lastStep } = sender.life!
+    const { channel: window, lastTurn, lastStep } = sender.incarnation!
     const bytes = 100
-    if (!used) room.claim(worker.index, bytes)
+    if (!used) room.reserve(worker.index, bytes)
     window.words.set([worker.index + 1, bytes, lastTurn, used ? lastStep : lastStep + 1], CLAIM)
     team.crash('sender')
     await team.clock.advance(1_000)
@@ -471,11 +471,11 @@ t.test('rule 16: a message larger than the mailbox does not pass those that wait
     worker: ({ content }) => void heard.push(content),
   })
   await team.start()
-  const worker = team.cell('worker')
-  for (let i = 0; i < 2; i++) team.host.team.claim(worker.index, 10) // of messages that others are about to write
+  const worker = team.agent('worker')
+  for (let i = 0; i < 2; i++) team.host.team.reserve(worker.index, 10) // of messages that others are about to write
   const asked = outcomeOf(ask(team, 'sender'))
   await team.clock.advance(0)
-  t.same([worker.mailbox.parked.length, worker.mailbox.accepted], [3, 0], 'there is room for none of them')
+  t.same([worker.mailbox.pending.length, worker.mailbox.accepted], [3, 0], 'there is room for none of them')
   for (let i = 0; i < 2; i++) team.host.mailboxes.freed(worker, 10)
   team.host.loop.kick()
   await team.clock.advance(0)
@@ -502,7 +502,7 @@ t.test('rule 15: one that is withdrawn while it waits behind another for room gi
   await team.clock.advance(0)
   outcomes.push(outcomeOf(ask(team, 'two', 'second')))
   await team.clock.advance(0)
-  t.equal(team.cell('worker').mailbox.parked.length, 2)
+  t.equal(team.agent('worker').mailbox.pending.length, 2)
   gone.abort()
   await team.clock.advance(0)
   open()
@@ -522,7 +522,7 @@ t.test('rules 8, 15: who waits for room with more than a mailbox holds is told w
   await team.sendMessage({ recipient: 'worker', content: 'busy' })
   const asked = outcomeOf(ask(team, 'sender'))
   await team.clock.advance(0)
-  t.equal(team.cell('worker').mailbox.parked.length, 1)
+  t.equal(team.agent('worker').mailbox.pending.length, 1)
   await team.dies('worker')
   t.equal(asked.value, 'AGENT_TERMINATED')
   t.same(pluck(team.deadLetters.list(), 'reason'), ['stopped', 'stopped'])
@@ -656,9 +656,9 @@ const BYTES = 4_000
 
 /** What a mailbox that nobody uses has too much or too little. */
 function difference({ host }: OpenTeam): { messages: number; bytes: number } {
-  const worker = host.directory.cell('worker')!
-  const all = host.team.claim(worker.index, BYTES)
-  const more = host.team.claim(worker.index, 1)
+  const worker = host.directory.agent('worker')!
+  const all = host.team.reserve(worker.index, BYTES)
+  const more = host.team.reserve(worker.index, 1)
   if (all) host.team.release(worker.index, BYTES)
   if (more) host.team.release(worker.index, 1)
   return { messages: roomOf(host, worker) - CAPACITY, bytes: (all ? 0 : -1) + (more ? 1 : 0) }
@@ -709,9 +709,9 @@ for (const [room, length, changes] of [
 t.test('a claim where there is no place', async (t) => {
   const team = given(t, { roles: { worker: { communication: small } } }).team({
     sender(_message, context) {
-      const { index } = team.cell('worker')
+      const { index } = team.agent('worker')
       if (context.attempt > 1) return
-      for (let i = 0; i < CAPACITY; i++) team.host.team.claim(index, 1)
+      for (let i = 0; i < CAPACITY; i++) team.host.team.reserve(index, 1)
       dyingAfter(1, () => void context.send('worker', 'x'))
       for (let i = 0; i < CAPACITY; i++) team.host.team.release(index, 1)
       team.crash('sender')
@@ -733,9 +733,9 @@ for (const [used, turn, step] of [
         if (context.attempt > 1) return
         await context.send('worker', 'x') // turn 1, step 1
         const { directory, team: room } = team.host
-        const { index } = directory.cell('worker')!
-        const { words } = directory.cells.find(({ name }) => name === 'sender')!.life!.window
-        if (used === 'not used') room.claim(index, 500)
+        const { index } = directory.agent('worker')!
+        const { words } = directory.byIndex.find(({ name }) => name === 'sender')!.incarnation!.channel
+        if (used === 'not used') room.reserve(index, 500)
         words.set([index + 1, 500, turn, step], CLAIM)
         team.crash('sender')
         return never
@@ -765,13 +765,13 @@ async function denied(t: Test, unwatched = false) {
   t.equal(await ask(team, 'sender'), 'sent')
   await team.clock.runToIdle()
   const { directory, repairs, team: memory } = team.host
-  const worker = directory.cell('worker')!
+  const worker = directory.agent('worker')!
   const room = () => memory.room(worker.index).messages
   t.equal(room(), MOST)
-  for (let n = 0; n < MOST; n++) memory.claim(worker.index, 0)
+  for (let n = 0; n < MOST; n++) memory.reserve(worker.index, 0)
   const sent = ask(team, 'sender')
   await team.clock.advance(1)
-  t.equal(worker.mailbox.parked.length, 1)
+  t.equal(worker.mailbox.pending.length, 1)
   return { team, worker, memory, room, sent, repairs }
 }
 
@@ -789,7 +789,7 @@ t.test('room that an empty mailbox does not have by the words is given back', as
 
 t.test('a thread that the system stopped between its claim and its message is waited for', async (t) => {
   const { team, worker, sent, repairs } = await denied(t)
-  const { words } = team.host.directory.cell('sender')!.life!.window
+  const { words } = team.host.directory.agent('sender')!.incarnation!.channel
   Atomics.store(words, CLAIM, worker.index + 1)
   await team.clock.advance(90 * CHECK_MS)
   t.equal(repairs.count, 0)
@@ -801,7 +801,7 @@ t.test('a thread that the system stopped between its claim and its message is wa
 
 t.test('a claim that never becomes a message does not deny room for ever', async (t) => {
   const { team, worker, sent, repairs } = await denied(t)
-  Atomics.store(team.host.directory.cell('sender')!.life!.window.words, CLAIM, worker.index + 1)
+  Atomics.store(team.host.directory.agent('sender')!.incarnation!.channel.words, CLAIM, worker.index + 1)
   await team.clock.advance(100 * CHECK_MS)
   t.equal(repairs.count, 1)
   t.equal(await sent, 'sent')
@@ -839,11 +839,12 @@ async function host(t: Test) {
   for (const [name, thread] of bare.threads) thread.ring = () => void rung.push(name)
   for (const name of ['flooder', 'writer']) void bare.ask(name) // whose turns stay open
   bare.host.loop.kick()
-  for (const name of rung.splice(0)) Atomics.store(bare.host.directory.cell(name)!.life!.window.words, ASLEEP, 2)
-  const index = (name: string) => bare.host.directory.cell(name)!.index
+  for (const name of rung.splice(0))
+    Atomics.store(bare.host.directory.agent(name)!.incarnation!.channel.words, ASLEEP, 2)
+  const index = (name: string) => bare.host.directory.agent(name)!.index
   const outboxOf = (name: string) => {
-    const window = new Window(bare.host.directory.cell(name)!.life!.window.buffer)
-    const link = new Link(window, bare.host.team, { ring() {}, onRing() {}, scheduler: bare.clock }, index(name))
+    const channel = new Channel(bare.host.directory.agent(name)!.incarnation!.channel.buffer)
+    const link = new Link(channel, bare.host.team, { ring() {}, onRing() {}, scheduler: bare.clock }, index(name))
     return new Outbox(link, index(name), 10_000, () => 0, Math.random)
   }
   const outboxes = { flooder: outboxOf('flooder'), writer: outboxOf('writer'), other: outboxOf('other') }
@@ -856,7 +857,7 @@ async function host(t: Test) {
     fields.correlation = kind === SEND ? 0 : 1
     const bytes = outbox.size()
     if (kind === END) return void outbox.writeEnd(bytes, [0, 0, 0, 0], 0)
-    outbox.link.claim(fields.recipient, bytes, TURN, 1)
+    outbox.link.reserveRoom(fields.recipient, bytes, TURN, 1)
     outbox.write(bytes, 'soon')
   }
   const flood = () => {
@@ -871,7 +872,7 @@ t.test('a message of high priority is handed over before all of a flood is taken
   write('writer', SEND, 'other', 1)
   bare.host.loop.kick()
   t.same(rung, ['other', 'flooded'])
-  t.equal(bare.host.directory.cell('flooded')!.mailbox.accepted, MANY)
+  t.equal(bare.host.directory.agent('flooded')!.mailbox.accepted, MANY)
 })
 
 t.test('without a priority it comes in its turn', async (t) => {

@@ -67,7 +67,7 @@ t.test('rule 16: order is kept when large messages in parts are cut by deaths of
   let deaths = 0
   team.host.journal.records$.subscribe(() => {
     batches += 1
-    const cut = team.cell('worker').life?.sending !== undefined
+    const cut = team.agent('worker').incarnation?.sending !== undefined
     if (cut && batches % 3 === 0 && deaths < 6) {
       deaths += 1
       team.host.clock.defer(() => team.crash('worker'))
@@ -377,7 +377,7 @@ t.test('rule 19: many runs on few permits all come to their end, with every perm
     await team.clock.runToIdle()
     for (const { finalOutput } of await Promise.all(runs)) t.equal(finalOutput, '0 1 2')
     t.same(
-      team.host.directory.cells.map(({ permit }) => permit).filter((permit) => permit !== undefined),
+      team.host.directory.byIndex.map(({ permit }) => permit).filter((permit) => permit !== undefined),
       [],
     )
   }
@@ -572,9 +572,9 @@ function taken(iterables: { of: object; name: string | symbol }[], look: () => v
 /** How many waiting messages, and open requests, a look at the team looks at. */
 function lookedAt({ host }: OpenTeam): number {
   stuckNow(host) // the first counts what waits of each run
-  const lists = host.directory.cells.flatMap(({ mailbox, open }) => [
+  const lists = host.directory.byIndex.flatMap(({ mailbox, open }) => [
     { of: mailbox, name: 'queued' },
-    { of: mailbox.parked, name: Symbol.iterator },
+    { of: mailbox.pending, name: Symbol.iterator },
     { of: open, name: 'values' },
   ])
   return taken(lists, () => stuckNow(host))
@@ -609,7 +609,7 @@ async function teamWith(t: Test, messages: number, mailboxCapacity: number, quic
 t.test('messages that wait in line are not looked at one by one', async (t) => {
   for (const messages of [10, 2_000]) {
     const team = await teamWith(t, messages, 100_000)
-    t.ok(team.cell('worker').mailbox.waiting >= messages)
+    t.ok(team.agent('worker').mailbox.waiting >= messages)
     t.equal(lookedAt(team), 2, 'what the two scripts wait for')
   }
 })
@@ -622,7 +622,7 @@ t.test('messages that wait for room, and requests from outside, are not looked a
       team.sendMessage({ recipient: 'worker', content: `${i}`, requiresResponse: true }).catch(() => {})
     }
     await team.clock.advance(0)
-    t.ok(team.cell('worker').mailbox.parked.length > messages)
+    t.ok(team.agent('worker').mailbox.pending.length > messages)
     t.equal(lookedAt(team), 2)
   }
 })
@@ -631,8 +631,8 @@ t.test('messages that a thread was handed are not looked at one by one where oth
   const counts: number[] = []
   for (const messages of [10, 500]) {
     const team = await teamWith(t, 2 * messages, messages, 100)
-    const { mailbox } = team.cell('worker')
-    t.ok(mailbox.parked.length > 0)
+    const { mailbox } = team.agent('worker')
+    t.ok(mailbox.pending.length > 0)
     t.ok(mailbox.handed.size >= messages / 2, `${mailbox.handed.size} of ${messages}`)
     counts.push(taken([{ of: mailbox.handed, name: 'values' }], () => stuckNow(team.host)))
   }

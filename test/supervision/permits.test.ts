@@ -5,7 +5,7 @@ import t from 'tap'
 import type { AgentContext, OrchestratorContext, RequestOptions } from '../../src/actors/definition/context.ts'
 import { Link } from '../../src/actors/turn/link.ts'
 import { NO_SLOT, Parking } from '../../src/actors/turn/parking.ts'
-import { mostOpenTurns, PARKED, parkedWord, SURELY, TAKEN, Window } from '../../src/mailbox/channel.ts'
+import { Channel, mostOpenTurns, PARKED, parkedWord, SURELY, TAKEN } from '../../src/mailbox/channel.ts'
 import { PERMITS_WANTED, TeamMemory } from '../../src/mailbox/team-memory.ts'
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
 import { settingsFrom } from '../../src/runtime/settings/settings.ts'
@@ -221,7 +221,7 @@ t.test('rule 19: an agent that is down when a permit comes free keeps nobody wai
   for (let death = 0; death < 2; death++) {
     await team.dies('down')
   }
-  t.equal(team.cell('down').status, 'restarting')
+  t.equal(team.agent('down').status, 'restarting')
   open()
   await team.clock.advance(0)
   t.same(order, ['other'])
@@ -553,7 +553,7 @@ t.test('rule 19: an agent that leaves a request behind when its turn ends is not
   })
   t.ok((await team.execute('go')).success)
   await team.clock.advance(0)
-  t.equal(Atomics.load(team.cell('worker').life!.window.words, PARKED), 0)
+  t.equal(Atomics.load(team.agent('worker').incarnation!.channel.words, PARKED), 0)
 })
 
 t.test('rule 19: a turn is parked though its permit comes to be wanted just before its thread sleeps', async (t) => {
@@ -816,7 +816,7 @@ t.test("rule 19: agents that an answer waits for do not pass another run's permi
 // Rule 19: the words that say which turns only wait, and the number by which a thread knows that none does.
 
 const CONCURRENCY = 2
-const acts = ['park', 'unpark', 'regain', 'take', 'give back', 'close', 'shelve', 'unshelve'] as const
+const acts = ['park', 'unpark', 'regain', 'take', 'give back', 'close', 'suspend', 'resume'] as const
 
 /** A turn as the thread and the host see it. */
 interface Open {
@@ -828,11 +828,11 @@ interface Open {
   isTaken: boolean
   /** It has gone on without a permit. */
   isWithout: boolean
-  isShelved: boolean
+  isSuspended: boolean
 }
 
 class Play {
-  readonly #words = new Window()
+  readonly #words = new Channel()
   readonly #parking: Parking
   #turns: Open[] = []
   #runs = 0
@@ -844,13 +844,13 @@ class Play {
 
   open(): void {
     if (this.#turns.length === mostOpenTurns(CONCURRENCY)) return
-    const rest = { isTold: false, isTaken: false, isWithout: false, isShelved: false }
+    const rest = { isTold: false, isTaken: false, isWithout: false, isSuspended: false }
     this.#turns.push({ run: ++this.#runs, slot: NO_SLOT, ...rest })
   }
 
   act(act: (typeof acts)[number], which: number): void {
     const turn = this.#turns[which % (this.#turns.length || 1)]
-    if (!turn || turn.isShelved !== (act === 'unshelve')) return
+    if (!turn || turn.isSuspended !== (act === 'resume')) return
     const at = PARKED + turn.slot
     switch (act) {
       case 'park':
@@ -877,13 +877,13 @@ class Play {
         this.#goesOn(turn)
         this.#turns = this.#turns.filter((other) => other !== turn)
         return equal(this.#parking.close(turn), !turn.isWithout)
-      case 'shelve':
-        this.#parking.shelve(turn)
-        Object.assign(turn, { isTold: false, isTaken: false, isWithout: false, isShelved: true })
+      case 'suspend':
+        this.#parking.suspend(turn)
+        Object.assign(turn, { isTold: false, isTaken: false, isWithout: false, isSuspended: true })
         return
-      case 'unshelve':
-        this.#parking.unshelve(turn)
-        turn.isShelved = false
+      case 'resume':
+        this.#parking.resume(turn)
+        turn.isSuspended = false
         return
     }
   }
@@ -902,8 +902,8 @@ class Play {
   check(): void {
     const told = this.#turns.filter(({ isTold }) => isTold)
     equal(this.#parking.marked, told.length + this.#turns.filter(({ isWithout }) => isWithout).length)
-    for (const { run, slot, isTold, isTaken, isShelved } of this.#turns)
-      if (!isShelved && (isTold || slot !== NO_SLOT))
+    for (const { run, slot, isTold, isTaken, isSuspended } of this.#turns)
+      if (!isSuspended && (isTold || slot !== NO_SLOT))
         equal(this.#words.words[PARKED + slot], isTold ? parkedWord(run, isTaken ? TAKEN : SURELY) : 0)
   }
 }

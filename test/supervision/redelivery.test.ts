@@ -398,7 +398,7 @@ t.test('rule 7: after a death with several turns under way only the guilty one i
     [undefined, 'AGENT_CRASHED', undefined],
   )
   t.same(begun, ['one 1', 'guilty 1', 'two 1', 'one 2', 'guilty 2', 'guilty 3', 'two 2'])
-  t.equal(team.host.directory.cells[2]!.suspects.size, 0)
+  t.equal(team.host.directory.byIndex[2]!.suspects.size, 0)
 })
 
 t.test('rule 7: what a poisoned message had asked others for is withdrawn', async (t) => {

@@ -148,7 +148,7 @@ t.test('rule 2: the window is one of monotonic time: a wall clock that is set ch
     await bare.clock.advance(1_000)
     set += 3_600_000
   }
-  t.match(bare.host.directory.cell('worker')!.stopped, { details: { deaths: 4 } })
+  t.match(bare.host.directory.agent('worker')!.stopped, { details: { deaths: 4 } })
 })
 
 t.test('rule 3: the first restart is immediate, later ones wait for their delay', async (t) => {
@@ -470,7 +470,7 @@ async function slowToEnd(
   const bare = new BareSupervisor(agents, [restarts], { supervision: { strategy }, roles })
   await bare.start()
   bare.threads.get('c')!.ailments.add('stubborn')
-  const [a, b, c] = ['a', 'b', 'c'].map((name) => bare.host.directory.cell(name)!)
+  const [a, b, c] = ['a', 'b', 'c'].map((name) => bare.host.directory.agent(name)!)
   const ready: string[] = []
   bare.host.journal.records$.subscribe((batch) => {
     for (const record of batch) if (record.kind === 'agent.ready') ready.push(record.agent)
@@ -535,7 +535,7 @@ t.test('rule 1: a temporary agent that dies while others end, and is begun again
 
 function teamOf(t: Parameters<typeof openTeam>[0], agents: Cast, supervision: object, roles = {}) {
   const team = openTeam(t, agents, { supervision: { strategy: 'one_for_all', ...supervision }, roles })
-  const epochs = () => ['a', 'b', 'c'].map((name) => team.cell(name).epoch)
+  const epochs = () => ['a', 'b', 'c'].map((name) => team.agent(name).epoch)
   const statuses = () => ['a', 'b', 'c'].map((name) => team.getAgentStatus(name))
   return { team, clock: team.clock, epochs, statuses }
 }
@@ -543,15 +543,15 @@ function teamOf(t: Parameters<typeof openTeam>[0], agents: Cast, supervision: ob
 t.test('rule 1: one that is removed while it is kept down stays stopped', async (t) => {
   const { team, clock } = teamOf(t, { a: saysHere }, { strategy: 'one_for_one' })
   await team.start()
-  const cell = team.cell('a')
+  const agent = team.agent('a')
   for (let deaths = 0; deaths < 2; deaths++) {
     team.crash('a')
     await clock.advance(0)
   }
-  t.equal(cell.status, 'restarting')
+  t.equal(agent.status, 'restarting')
   await team.removeAgent('a')
   await clock.advance(1_000)
-  t.same([cell.status, cell.epoch], ['stopped', 2])
+  t.same([agent.status, agent.epoch], ['stopped', 2])
 })
 
 t.test('rule 1: one that rests is out of reach until its turn comes, and may be begun by hand before', async (t) => {
@@ -649,7 +649,7 @@ async function teamWith(
   return { team, story }
 }
 
-const epochs = ({ host }: OpenTeam) => ['a', 'b', 'c'].map((name) => host.directory.cell(name)!.epoch)
+const epochs = ({ host }: OpenTeam) => ['a', 'b', 'c'].map((name) => host.directory.agent(name)!.epoch)
 
 for (const [strategy, expected, story] of [
   ['one_for_one', [1, 2, 1], ['-b', '+b']],
@@ -704,16 +704,16 @@ t.test('rule 1: one that was about to begin when another died begins after it', 
   const codeOf = provisioning.codeOf.bind(provisioning)
   const code = gate()
   let asked = 0
-  provisioning.codeOf = async (cell) => {
-    if (cell.name === 'c' && ++asked === 1) await code.opened
-    return codeOf(cell)
+  provisioning.codeOf = async (agent) => {
+    if (agent.name === 'c' && ++asked === 1) await code.opened
+    return codeOf(agent)
   }
   await team.dies('b') // b is ready, the code of c is not
   team.crash('a')
   await team.clock.advance(50)
   code.open()
   await team.clock.advance(0)
-  t.equal(team.cell('c').life === undefined, true)
+  t.equal(team.agent('c').incarnation === undefined, true)
   await team.clock.advance(1_000)
   t.same(epochs(team), [2, 3, 2])
 })
@@ -881,7 +881,7 @@ t.test('rule 1: two that die at once are one restart of all', async (t) => {
   team.crash('a')
   await team.dies('c')
   t.same(epochs(team), [2, 2, 2])
-  const times = team.host.directory.cells.flatMap(({ restartTimes }) => restartTimes)
+  const times = team.host.directory.byIndex.flatMap(({ restartTimes }) => restartTimes)
   t.equal(times.length, 1)
 })
 
@@ -934,7 +934,7 @@ t.test('rules 1 and 12: a team closes while its agents are restarted together', 
   await team.close()
   t.same(
     pluck(
-      team.host.directory.cells.filter(({ life }) => life !== undefined),
+      team.host.directory.byIndex.filter(({ incarnation }) => incarnation !== undefined),
       'name',
     ),
     [],

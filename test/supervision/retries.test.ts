@@ -129,7 +129,7 @@ t.test('rule 32: nobody is told of himself', async (t) => {
     const caller = asks({ timeoutMs: 100 })
     const team = openTeam(t, { caller, worker: () => never }, { unfinished: true, roles: { caller: { escalateTo } } })
     t.equal(await team.within(100, ask(team, 'caller')), 'REQUEST_TIMEOUT 1 100 at 100')
-    t.same(team.host.directory.cells.map(({ mailbox }) => mailbox.accepted).sort(), [0, 0, 0, 1, 1])
+    t.same(team.host.directory.byIndex.map(({ mailbox }) => mailbox.accepted).sort(), [0, 0, 0, 1, 1])
   }
 })
 
@@ -199,7 +199,7 @@ t.test('rule 33: a reply that comes just as its deadline does is the only one', 
       const asked = ask(team, 'caller')
       await team.clock.runToIdle()
       t.match(await asked, idempotent ? /^attempt [12]$/ : /^attempt 1$/)
-      t.equal(team.cell('worker').mailbox.handled, 1)
+      t.equal(team.agent('worker').mailbox.handled, 1)
       t.same(team.deadLetters.list(), [])
     }
 })
@@ -245,7 +245,7 @@ t.test('rule 33: the attempt that has begun again is not ended by the grace of t
     caller: asks({ timeoutMs: 100, retries: 1, idempotent: true }),
     async worker(_message, context) {
       await context.sleep(context.attempt === 1 ? 1_000 : 80)
-      return `attempt ${context.attempt} of life ${team.cell('worker').epoch}`
+      return `attempt ${context.attempt} of life ${team.agent('worker').epoch}`
     },
   })
   const asked = ask(team, 'caller')

@@ -26,7 +26,10 @@ function teamOf(t: Test, options: Partial<MultiAgentPatternOptions> & Pick<Multi
   })
   t.teardown(() => team.close())
   const crashes = heard(team, 'agent.crashed', (event) => event)
-  return Object.assign(team, { crashes, threadOf: (name: string) => team.host.directory.cell(name)?.life?.thread })
+  return Object.assign(team, {
+    crashes,
+    threadOf: (name: string) => team.host.directory.agent(name)?.incarnation?.thread,
+  })
 }
 
 /** Agents of code on one thread; of each the module's name. */
@@ -68,12 +71,12 @@ t.test('an agent that is ended leaves its thread to the others', async (t) => {
   const alive = watchThreads(t)
   const team = speakers(t, ['ann', 'bob'])
   await team.start()
-  const { epoch } = team.host.directory.cell('bob')!
+  const { epoch } = team.host.directory.agent('bob')!
   t.ok(team.terminate('ann'))
   t.equal(await ask(team, 'ann'), 'yes')
   t.equal(await ask(team, 'bob'), 'yes')
   t.match(team.crashes, [{ agent: 'ann', epoch: 1, restartInMs: 0 }])
-  t.equal(team.host.directory.cell('bob')!.epoch, epoch)
+  t.equal(team.host.directory.agent('bob')!.epoch, epoch)
   t.equal(alive.size, 1)
   await team.removeAgent('ann')
   t.equal(await ask(team, 'bob'), 'yes')
@@ -132,7 +135,7 @@ t.test('an error outside of a turn is charged to the agent at work alone', async
       },
     })
   t.equal(await ask(team, 'other', 'hello'), 'hello', 'it goes on')
-  t.same(team.host.directory.cell('other')!.restartTimes, [], 'its restarts do not count')
+  t.same(team.host.directory.agent('other')!.restartTimes, [], 'its restarts do not count')
 })
 
 t.test('a loop of one blocks the others until the watchdog ends it, and they go on', async (t) => {
@@ -160,8 +163,8 @@ t.test('a loop is charged to the agent that the thread works for, although anoth
   shareThreads(team.host)
   await team.start()
   const looped = ask(team, 'looper', 'loop')
-  const { life } = team.host.directory.cell('looper')!
-  while (life!.thread.atWork !== life!.thread) await turn()
+  const { incarnation } = team.host.directory.agent('looper')!
+  while (incarnation!.thread.atWork !== incarnation!.thread) await turn()
   t.match(await ask(team, 'other', 'work'), /^attempt/)
   t.equal(await looped, 'attempt 2')
   const errors = new Map(team.crashes.map(({ agent, error }) => [agent, error]))

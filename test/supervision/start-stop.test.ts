@@ -9,11 +9,11 @@ import {
   createTeam,
   type DramatisError,
 } from '../../src/index.ts'
-import type { Cell } from '../../src/runtime/host/agent.ts'
+import type { Agent } from '../../src/runtime/host/agent.ts'
 import { HostLoop } from '../../src/runtime/host/core.ts'
-import type { Life } from '../../src/runtime/host/life.ts'
+import type { Incarnation } from '../../src/runtime/host/incarnation.ts'
 import type { Part } from '../../src/runtime/supervision/host.ts'
-import { listen } from '../../src/runtime/supervision/pending-life.ts'
+import { listen } from '../../src/runtime/supervision/pending-incarnation.ts'
 import { restarts } from '../../src/runtime/supervision/restarts.ts'
 import { timeouts } from '../../src/runtime/supervision/timeouts.ts'
 import { watchdog } from '../../src/runtime/supervision/watchdog.ts'
@@ -77,7 +77,7 @@ for (const [whom, exit] of Object.entries({
     const team = openTeam(t, {
       worker: defineAgent({
         async start() {
-          const { thread } = team.cell('worker').life!
+          const { thread } = team.agent('worker').incarnation!
           starts.push(thread as LocalThread)
           isGiven.open()
           await given.opened
@@ -221,7 +221,7 @@ t.test('rule 12: what stands in the window of an agent that is told to stop is n
   }).team({ worker })
   const run = team.launch('go')
   await team.clock.advance(1)
-  t.equal(team.cell('worker').mailbox.handed.size, 2)
+  t.equal(team.agent('worker').mailbox.handed.size, 2)
   let looks = 0
   const scheduler = schedulerFrom(team.clock)
   const { defer } = scheduler
@@ -269,14 +269,14 @@ t.test('rule 12: an agent that dies while it is told to stop is waited for no lo
   await bare.start()
   const asked = outcomeOf(bare.ask('worker'))
   await bare.clock.advance(1)
-  const ended = outcomeOf(bare.host.lifecycle.end(bare.host.directory.cell('worker')!))
+  const ended = outcomeOf(bare.host.lifecycle.end(bare.host.directory.agent('worker')!))
   await bare.clock.advance(1)
   t.notOk(ended.settled)
   bare.threads.get('worker')!.terminate()
   await bare.clock.advance(1)
   t.ok(ended.settled)
   t.equal(asked.error?.code, 'AGENT_TERMINATED')
-  t.equal(bare.host.directory.cell('worker')!.restarts, 0)
+  t.equal(bare.host.directory.agent('worker')!.restarts, 0)
 })
 
 t.test('rule 12: a closed team leaves no timer of the machine', async (t) => {
@@ -303,7 +303,7 @@ t.test('rule 12: the end of an agent is that of its thread, which has a second f
   await bare.start()
   for (const name of ['slow', 'stubborn']) bare.threads.get(name)!.ailments.add('stubborn')
   const [quick, slow, stubborn] = ['quick', 'slow', 'stubborn'].map((name) =>
-    outcomeOf(bare.host.lifecycle.end(bare.host.directory.cell(name)!)),
+    outcomeOf(bare.host.lifecycle.end(bare.host.directory.agent(name)!)),
   )
   await bare.clock.advance(500)
   t.match([quick, slow, stubborn], [{ settled: true }, { settled: false }, { settled: false }])
@@ -462,12 +462,12 @@ t.test('a thread is ended once for its posts, and those that come after that cos
   let post = () => {}
   const warn = (fields: unknown) => void warned.push(fields)
   const logger = { debug: warn, info: warn, warn, error: warn }
-  const onForeignPost = (listener: () => void) => {
+  const onOwnPost = (listener: () => void) => {
     post = listener
   }
-  const thread = { onPrint: () => {}, onForeignPost }
-  const life = { thread, kill: (why: unknown) => void ends.push(why) } as unknown as Life
-  listen(logger, { name: 'mallory' } as Cell, life)
+  const thread = { onPrint: () => {}, onOwnPost: onOwnPost }
+  const incarnation = { thread, kill: (why: unknown) => void ends.push(why) } as unknown as Incarnation
+  listen(logger, { name: 'mallory' } as Agent, incarnation)
 
   for (let posts = 0; posts < 2_000; posts++) post()
   t.same(ends, [])
@@ -599,7 +599,7 @@ const effects: Record<Name, (given: Part[]) => Promise<boolean>> = {
     await bare.start()
     bare.threads.get('worker')!.terminate()
     await bare.clock.advance(0)
-    return bare.host.directory.cell('worker')!.life !== undefined
+    return bare.host.directory.agent('worker')!.incarnation !== undefined
   },
   async timeouts(given) {
     const bare = new BareSupervisor({ worker: () => never }, given, { communication: { responseTimeoutMs: 100 } })
@@ -616,7 +616,7 @@ const effects: Record<Name, (given: Part[]) => Promise<boolean>> = {
     const thread = bare.threads.get('worker')!
     thread.ailments.add('deaf')
     await bare.clock.advance(200)
-    return bare.host.directory.cell('worker')!.life?.thread !== thread
+    return bare.host.directory.agent('worker')!.incarnation?.thread !== thread
   },
   async tasks(given) {
     const bare = new BareSupervisor({ worker: () => 'fine' }, given)

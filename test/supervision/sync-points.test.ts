@@ -397,11 +397,11 @@ t.test('rule 31: a generation that is open can be looked at, and given up', asyn
     t.same(namesOf(others), [])
     t.strictSame([generation!.run.id, generation!.generation, generation!.missing], [run.id, 1, ['bob']])
     const [arrived] = generation!.arrived
-    t.ok(arrived?.cell === team.host.directory.cell('ann'))
-    t.ok(team.cell('ann').mailbox.handed.get(arrived!.turn))
-    t.ok(team.cell('ann').calls.has(arrived!.correlation))
+    t.ok(arrived?.agent === team.host.directory.agent('ann'))
+    t.ok(team.agent('ann').mailbox.handed.get(arrived!.turn))
+    t.ok(team.agent('ann').calls.has(arrived!.correlation))
     const [watcher] = generation!.watchers
-    t.ok(watcher?.cell === team.host.directory.cell('$orchestrator'))
+    t.ok(watcher?.agent === team.host.directory.agent('$orchestrator'))
     generation!.giveUp(new StallError('Nobody can go on.'))
     generation!.giveUp(new StallError('Nobody waits any more.'))
     const { finalOutput, messageHistory } = await run.result

@@ -248,7 +248,7 @@ for (const order of [
 t.test('rule 22: an instance that is stopped is none to wait for', async (t) => {
   const team = openTeam(t, bargains, { roles: { ann: { instances: 2, supervision: { maxRestarts: 0 } } } })
   await team.start()
-  team.crashCell(team.cell('ann').instances[1])
+  team.crashCell(team.agent('ann').instances[1])
   await team.clock.advance(0)
   t.match(await foundAt(t, team, 5), { type: 'deadlock', cycle: ['ann', 'bob'] })
 })
@@ -627,7 +627,7 @@ t.test('rule 23: it is found when the instance that could have come is stopped',
   const result = outcomeOf(team.execute('go'))
   await team.clock.advance(100)
   t.same(found, [])
-  team.crashCell(team.cell('ann').instances[1])
+  team.crashCell(team.agent('ann').instances[1])
   await team.clock.advance(0)
   t.match(found[0], { type: 'deadlock', cycle: ['ann', 'bob'] })
   t.equal(result.settled, true)

@@ -25,7 +25,7 @@ async function inTurn(receive: Receive, options: ConstructorParameters<typeof Ba
   await bare.start()
   const asked = outcomeOf(bare.ask('worker'))
   await bare.clock.advance(1)
-  return { bare, asked, cell: bare.host.directory.cell('worker')!, thread: bare.threads.get('worker')! }
+  return { bare, asked, agent: bare.host.directory.agent('worker')!, thread: bare.threads.get('worker')! }
 }
 
 /** The timers that are set. */
@@ -47,24 +47,24 @@ function counted() {
 }
 
 t.test('rule 13: a thread that is silent in its turn for watchdogMs is ended and replaced', async (t) => {
-  const { bare, asked, cell, thread } = await inTurn((_message, { attempt }) =>
+  const { bare, asked, agent, thread } = await inTurn((_message, { attempt }) =>
     attempt > 1 ? `attempt ${attempt}` : never,
   )
   thread.ailments.add('deaf')
   await bare.clock.advance(900)
-  t.equal(cell.epoch, 1)
+  t.equal(agent.epoch, 1)
   await bare.clock.advance(600)
-  t.equal(cell.epoch, 2)
+  t.equal(agent.epoch, 2)
   t.match(asked, { value: 'attempt 2' })
 })
 
 t.test('rule 13: its message counts the attempt, and the same again is poison', async (t) => {
-  const { bare, asked, cell, thread } = await inTurn(() => never)
+  const { bare, asked, agent, thread } = await inTurn(() => never)
   thread.ailments.add('deaf')
   await bare.clock.advance(1_500)
   bare.threads.get('worker')!.ailments.add('deaf')
   await bare.clock.advance(1_500)
-  t.equal(cell.epoch, 3)
+  t.equal(agent.epoch, 3)
   t.match(asked.error, {
     code: 'AGENT_CRASHED',
     message: /is stuck: with a turn under way it gave no sign of life for 1000 ms/,
@@ -72,13 +72,13 @@ t.test('rule 13: its message counts the attempt, and the same again is poison', 
 })
 
 t.test('rule 13: a thread that answers its bells may take as long as it likes', async (t) => {
-  const { bare, cell } = await inTurn(() => never)
+  const { bare, agent } = await inTurn(() => never)
   await bare.clock.advance(60_000)
-  t.equal(cell.epoch, 1)
+  t.equal(agent.epoch, 1)
 })
 
 t.test('rule 13: a thread that writes is alive, though it answers no bell', async (t) => {
-  const { bare, cell, thread } = await inTurn(async (_message, context) => {
+  const { bare, agent, thread } = await inTurn(async (_message, context) => {
     for (let i = 0; i < 10; i++) {
       await context.sleep(400)
       context.now()
@@ -87,9 +87,9 @@ t.test('rule 13: a thread that writes is alive, though it answers no bell', asyn
   })
   thread.ailments.add('deaf')
   await bare.clock.advance(4_900)
-  t.equal(cell.epoch, 1)
+  t.equal(agent.epoch, 1)
   await bare.clock.advance(600)
-  t.equal(cell.epoch, 2)
+  t.equal(agent.epoch, 2)
 })
 
 for (const priority of [0, 5])
@@ -104,10 +104,10 @@ for (const priority of [0, 5])
       for (let i = 0; i < 50; i++) await bare.ask('worker', 'quick', priority) // then more than one is handed over
       for (let i = 0; i < 6; i++) outcomeOf(bare.ask('worker', 'slow', priority))
       await bare.clock.advance(1)
-      t.equal(bare.host.directory.cell('worker')!.mailbox.handed.size, 6)
+      t.equal(bare.host.directory.agent('worker')!.mailbox.handed.size, 6)
       bare.threads.get('worker')!.ailments.add('deaf').add('mute')
       await bare.clock.advance(2_300)
-      t.equal(bare.host.directory.cell('worker')!.epoch, 1)
+      t.equal(bare.host.directory.agent('worker')!.epoch, 1)
     },
   )
 
@@ -122,7 +122,7 @@ const GROWING: { title: string; grownMb: number; ownMb: number; afterMs: number 
 
 for (const { title, grownMb, ownMb, afterMs } of GROWING)
   t.test(`rule 13: its loop stands while the process grows, ${title}: ended after ${afterMs} ms`, async (t) => {
-    const { bare, cell, thread } = await inTurn(() => never)
+    const { bare, agent, thread } = await inTurn(() => never)
     thread.ailments.add('deaf')
     let looks = 0
     const rss = process.memoryUsage.rss
@@ -130,46 +130,46 @@ for (const { title, grownMb, ownMb, afterMs } of GROWING)
       process.memoryUsage.rss = rss
     })
     process.memoryUsage.rss = () => (looks > 1 ? grownMb + 1_000 : 1_000) * 2 ** 20
-    cell.life!.thread.times = () => {
+    agent.incarnation!.thread.times = () => {
       looks += 1
       const taken = looks > 1 ? ownMb : 0
       return { cpuMs: looks * 250, waitedMs: 0, runnable: true, takenMb: taken }
     }
     await bare.clock.advance(afterMs - 1)
-    t.equal(cell.epoch, 1)
+    t.equal(agent.epoch, 1)
     await bare.clock.advance(251)
-    t.equal(cell.epoch, 2)
+    t.equal(agent.epoch, 2)
   })
 
 t.test('rule 13: a thread without a turn under way is not watched', async (t) => {
-  const { bare, cell, thread } = await inTurn(() => 'done')
+  const { bare, agent, thread } = await inTurn(() => 'done')
   thread.ailments.add('deaf')
   await bare.clock.advance(60_000)
-  t.equal(cell.epoch, 1)
+  t.equal(agent.epoch, 1)
 })
 
 t.test('rule 13: watchdogMs false: nobody watches', async (t) => {
   const { open, watch } = counted()
-  const { bare, cell, thread } = await inTurn(() => never, { supervision: { watchdogMs: false }, watch })
+  const { bare, agent, thread } = await inTurn(() => never, { supervision: { watchdogMs: false }, watch })
   thread.ailments.add('deaf')
   await bare.clock.advance(60_000)
-  t.equal(cell.epoch, 1)
+  t.equal(agent.epoch, 1)
   t.equal(open.size, 0)
 })
 
 t.test('rule 13: watchdogMs false: nobody watches one whose memory has a limit either', async (t) => {
-  const { bare, cell, thread } = await inTurn(() => never, {
+  const { bare, agent, thread } = await inTurn(() => never, {
     supervision: { watchdogMs: false },
     roles: { worker: { limits: { maxExternalMb: 100 } } },
   })
   thread.ailments.add('deaf')
   await bare.clock.advance(60_000)
-  t.equal(cell.epoch, 1)
+  t.equal(agent.epoch, 1)
 })
 
 t.test('rule 13: time in which the host itself was late counts as one interval', async (t) => {
   let lost = 0
-  const { bare, cell, thread } = await inTurn(() => never, {
+  const { bare, agent, thread } = await inTurn(() => never, {
     supervision,
     watch: (clock) => ahead(clock, () => lost),
   })
@@ -177,32 +177,32 @@ t.test('rule 13: time in which the host itself was late counts as one interval',
   await bare.clock.advance(400)
   lost = 10_000 // the host did not run for ten seconds
   await bare.clock.advance(800)
-  t.equal(cell.epoch, 1)
+  t.equal(agent.epoch, 1)
   await bare.clock.advance(600)
-  t.equal(cell.epoch, 2)
+  t.equal(agent.epoch, 2)
 })
 
 t.test('rule 13: a host that is late each time finds a thread that is stuck', async (t) => {
-  const { bare, cell, thread } = await inTurn(() => never, {
+  const { bare, agent, thread } = await inTurn(() => never, {
     supervision,
     watch: (clock) => ahead(clock, () => 9 * clock.monotonic()),
   })
   await bare.clock.advance(5_000)
-  t.equal(cell.epoch, 1)
+  t.equal(agent.epoch, 1)
   thread.ailments.add('deaf')
   await bare.clock.advance(1_500)
-  t.equal(cell.epoch, 2)
+  t.equal(agent.epoch, 2)
 })
 
 t.test('rule 13: it pauses while a debugger is attached', async (t) => {
-  const { bare, cell, thread } = await inTurn(() => never)
+  const { bare, agent, thread } = await inTurn(() => never)
   thread.ailments.add('deaf')
   open(0, '127.0.0.1')
   await bare.clock.advance(10_000)
   close()
-  t.equal(cell.epoch, 1)
+  t.equal(agent.epoch, 1)
   await bare.clock.advance(1_500)
-  t.equal(cell.epoch, 2)
+  t.equal(agent.epoch, 2)
 })
 
 t.test('rule 13: one agent has its own watchdogMs, whatever the others have', async (t) => {
@@ -217,8 +217,8 @@ t.test('rule 13: one agent has its own watchdogMs, whatever the others have', as
   await bare.clock.advance(1)
   for (const thread of bare.threads.values()) thread.ailments.add('deaf')
   await bare.clock.advance(200)
-  t.equal(bare.host.directory.cell('quick')!.epoch, 2)
-  t.equal(bare.host.directory.cell('slow')!.epoch, 1)
+  t.equal(bare.host.directory.agent('quick')!.epoch, 2)
+  t.equal(bare.host.directory.agent('slow')!.epoch, 1)
 })
 
 /** One that is deaf, and of which the system says that. */
@@ -235,44 +235,44 @@ async function told(receive: Receive, times: (ms: number) => ThreadTimes) {
 }
 
 t.test('rule 13: a thread that waits for a processor is not stuck, however long it waits', async (t) => {
-  const { bare, cell } = await told(
+  const { bare, agent } = await told(
     () => never,
     (ms) => ({ cpuMs: ms / 100, waitedMs: (99 * ms) / 100, runnable: true }),
   )
   await bare.clock.advance(90_000)
-  t.equal(cell.epoch, 1)
+  t.equal(agent.epoch, 1)
   await bare.clock.advance(20_000)
-  t.equal(cell.epoch, 2, 'it has used watchdogMs of processor time')
+  t.equal(agent.epoch, 2, 'it has used watchdogMs of processor time')
 })
 
 t.test('rule 13: a thread that is blocked is ended, though it uses no processor', async (t) => {
-  const { bare, asked, cell } = await told(
+  const { bare, asked, agent } = await told(
     (_message, { attempt }) => (attempt > 1 ? `attempt ${attempt}` : never),
     () => ({ cpuMs: 7, waitedMs: 7, runnable: false }),
   )
   await bare.clock.advance(2_000)
-  t.equal(cell.epoch, 2)
+  t.equal(agent.epoch, 2)
   t.match(asked, { value: 'attempt 2' })
 })
 
 t.test('rule 13: where nobody knows whether it waits for a processor, it has ten times as long', async (t) => {
-  const { bare, cell } = await told(
+  const { bare, agent } = await told(
     () => never,
     () => ({ cpuMs: 0, waitedMs: 0, runnable: true }),
   )
   await bare.clock.advance(9_500)
-  t.equal(cell.epoch, 1)
+  t.equal(agent.epoch, 1)
   await bare.clock.advance(1_500)
-  t.equal(cell.epoch, 2)
+  t.equal(agent.epoch, 2)
 })
 
 t.test('rules 7, 13: a message is not charged with a death for which a processor may have been missing', async (t) => {
-  const { bare, asked, cell, make } = await told(
+  const { bare, asked, agent, make } = await told(
     () => never,
     () => ({ cpuMs: 0, waitedMs: 0, runnable: true }),
   )
   for (let life = 1; life <= 3; life++) {
-    t.equal(cell.epoch, life)
+    t.equal(agent.epoch, life)
     make()
     await bare.clock.advance(20_000)
   }
@@ -313,25 +313,25 @@ t.test('rule 13: what a thread did is read only where a look finds it silent', a
 })
 
 t.test('rule 13: a new life has all of its time, however long the one before it was silent', async (t) => {
-  const { bare, cell, thread } = await inTurn(() => never)
+  const { bare, agent, thread } = await inTurn(() => never)
   thread.ailments.add('deaf')
   await bare.clock.advance(900)
   thread.terminate()
   await bare.clock.advance(1)
-  t.equal(cell.epoch, 2)
+  t.equal(agent.epoch, 2)
   bare.threads.get('worker')!.ailments.add('deaf')
   await bare.clock.advance(900)
-  t.equal(cell.epoch, 2)
+  t.equal(agent.epoch, 2)
   await bare.clock.advance(600)
-  t.equal(cell.epoch, 3)
+  t.equal(agent.epoch, 3)
 })
 
 t.test("rule 13: a protocol script in the host's own thread is not watched", async (t) => {
-  const { bare, cell, thread } = await inTurn(() => never)
+  const { bare, agent, thread } = await inTurn(() => never)
   thread.isolated = false
   thread.ailments.add('deaf')
   await bare.clock.advance(60_000)
-  t.equal(cell.epoch, 1)
+  t.equal(agent.epoch, 1)
 })
 
 t.test('rule 13: a team in which nobody has a turn has no timer', async (t) => {
@@ -345,7 +345,7 @@ t.test('rule 13: a team in which nobody has a turn has no timer', async (t) => {
 
 t.test('rules 4 and 13: a thread that does not end is fenced off after a second, and seen no more', async (t) => {
   let lives = 0
-  const { bare, asked, cell, thread } = await inTurn(async (_message, context) => {
+  const { bare, asked, agent, thread } = await inTurn(async (_message, context) => {
     lives += 1
     const life = lives
     await context.sleep(5_000 - life) // another one in each life: a step that is the same would be over for both at once
@@ -354,19 +354,19 @@ t.test('rules 4 and 13: a thread that does not end is fenced off after a second,
   })
   thread.ailments.add('deaf').add('stubborn')
   await bare.clock.advance(1_300) // stuck, and told to end
-  t.equal(cell.epoch, 1)
+  t.equal(agent.epoch, 1)
   await bare.clock.advance(1_000)
-  t.equal(cell.epoch, 2)
+  t.equal(agent.epoch, 2)
   await bare.clock.advance(3_000) // the fenced one wakes up and answers
   t.notOk(asked.settled)
-  t.equal(cell.staleFrames, 0)
+  t.equal(agent.staleFrames, 0)
   thread.ailments.clear()
   thread.terminate() // and ends after all
   await bare.clock.advance(0)
-  t.equal(cell.staleFrames, 4, 'the end of its sleep, the beginning and the end of its step, and its answer')
+  t.equal(agent.staleFrames, 4, 'the end of its sleep, the beginning and the end of its step, and its answer')
   await bare.clock.advance(2_000)
   t.equal(asked.value, 'life 2')
-  t.equal(cell.epoch, 2)
+  t.equal(agent.epoch, 2)
 })
 
 // Rules 4, 12, 13 and 17: a thread that does not end when it is told to is fenced off, and does no harm from then on.
@@ -392,10 +392,10 @@ async function fenced(text: string) {
   )
   await bare.start()
   const { host, clock } = bare
-  const [worker, other] = [host.directory.cell('worker')!, host.directory.cell('other')!]
+  const [worker, other] = [host.directory.agent('worker')!, host.directory.agent('other')!]
   const asked = outcomeOf(bare.ask('worker'))
   await clock.advance(1)
-  const life = worker.life!
+  const incarnation = worker.incarnation!
   const thread = bare.threads.get('worker')!
   thread.ailments.add('deaf').add('stubborn')
   const endsAtLast = async () => {
@@ -405,13 +405,13 @@ async function fenced(text: string) {
   }
   /** Whether all of its bytes are free. */
   const allBytes = () => {
-    const all = host.team.claim(other.index, BYTES)
+    const all = host.team.reserve(other.index, BYTES)
     if (all) host.team.release(other.index, BYTES)
-    const more = host.team.claim(other.index, BYTES + 1)
+    const more = host.team.reserve(other.index, BYTES + 1)
     return all && !more
   }
   const room = () => ({ messages: roomOf(host, other), allBytes: allBytes() })
-  return { bare, host, clock, worker, other, asked, life, heard, endsAtLast, room }
+  return { bare, host, clock, worker, other, asked, incarnation, heard, endsAtLast, room }
 }
 
 for (const [size, text] of [
@@ -431,10 +431,10 @@ for (const [size, text] of [
 
 for (const when of ['before', 'after'])
   t.test(`rule 17: a claim that it had made ${when} it was fenced off is given back once, at its end`, async (t) => {
-    const { host, clock, other, life, endsAtLast, room } = await fenced('stale')
+    const { host, clock, other, incarnation, endsAtLast, room } = await fenced('stale')
     const claim = () => {
-      host.team.claim(other.index, 500)
-      life.window.words.set([other.index + 1, 500, 7, 9], CLAIM)
+      host.team.reserve(other.index, 500)
+      incarnation.channel.words.set([other.index + 1, 500, 7, 9], CLAIM)
     }
     if (when === 'before') claim()
     await clock.advance(3_000)
@@ -449,10 +449,10 @@ t.test('rule 12: closing does not hang on a thread that does not end, nor on one
   await clock.advance(3_000)
   bare.threads.get('worker')!.ailments.add('stubborn')
   bare.threads.get('other')!.ailments.add('stubborn')
-  const ended = outcomeOf(Promise.all(host.directory.cells.map((cell) => host.lifecycle.end(cell))))
+  const ended = outcomeOf(Promise.all(host.directory.byIndex.map((agent) => host.lifecycle.end(agent))))
   await clock.advance(6_000)
   t.equal(ended.settled, true)
-  t.equal(worker.life === undefined, true)
+  t.equal(worker.incarnation === undefined, true)
 })
 
 t.test('rules 1 and 4: agents that are restarted together wait a second for one that does not end', async (t) => {
@@ -463,9 +463,9 @@ t.test('rules 1 and 4: agents that are restarted together wait a second for one 
   bare.threads.get('b')!.ailments.add('stubborn')
   bare.threads.get('a')!.terminate()
   await bare.clock.advance(999)
-  t.same([bare.host.directory.cell('a')!.epoch, bare.host.directory.cell('b')!.epoch], [1, 1])
+  t.same([bare.host.directory.agent('a')!.epoch, bare.host.directory.agent('b')!.epoch], [1, 1])
   await bare.clock.advance(1)
-  t.same([bare.host.directory.cell('a')!.epoch, bare.host.directory.cell('b')!.epoch], [2, 2])
+  t.same([bare.host.directory.agent('a')!.epoch, bare.host.directory.agent('b')!.epoch], [2, 2])
   t.equal(await bare.ask('b'), 'b')
 })
 
@@ -481,22 +481,22 @@ async function working(watchdogMs: number | false = 5_000) {
   await bare.start()
   const asked = outcomeOf(bare.ask('worker'))
   await bare.clock.advance(1)
-  const cell = bare.host.directory.cell('worker')!
-  const holds = (kib: number) => Atomics.store(cell.life!.window.words, EXTERNAL_KIB, kib)
-  return { bare, asked, cell, holds }
+  const agent = bare.host.directory.agent('worker')!
+  const holds = (kib: number) => Atomics.store(agent.incarnation!.channel.words, EXTERNAL_KIB, kib)
+  return { bare, asked, agent, holds }
 }
 
 for (const watchdogMs of [5_000, false] as const)
   t.test(`rule 13: a thread that holds more than maxExternalMb is ended (watchdogMs ${watchdogMs})`, async (t) => {
-    const { bare, asked, cell, holds } = await working(watchdogMs)
+    const { bare, asked, agent, holds } = await working(watchdogMs)
     holds(10 * 1_024)
     await bare.clock.advance(5_000)
-    t.equal(cell.epoch, 1)
+    t.equal(agent.epoch, 1)
     holds(10 * 1_024 + 1)
     await bare.clock.advance(1_500)
-    t.equal(cell.epoch, 2)
+    t.equal(agent.epoch, 2)
     t.match(asked, { value: 'attempt 2' })
-    t.match(cell.restartTimes, [{ epoch: 1 }], 'it counts as a crash')
+    t.match(agent.restartTimes, [{ epoch: 1 }], 'it counts as a crash')
   })
 
 t.test('rule 13: it is told what it held, what it may hold, and what to do', async (t) => {
@@ -520,18 +520,18 @@ t.test('rule 13: a turn that has ended is looked at too, without a timer', async
     roles: { worker: { limits: { maxExternalMb: 10 } } },
   })
   await bare.start()
-  const cell = bare.host.directory.cell('worker')!
+  const agent = bare.host.directory.agent('worker')!
   await bare.ask('worker')
-  Atomics.store(cell.life!.window.words, EXTERNAL_KIB, 11 * 1_024)
+  Atomics.store(agent.incarnation!.channel.words, EXTERNAL_KIB, 11 * 1_024)
   await bare.ask('worker')
   await bare.clock.advance(0)
-  t.equal(cell.epoch, 2)
+  t.equal(agent.epoch, 2)
 })
 
 t.test('rule 13: a thread with a limit is asked every 250 ms while it has a turn', async (t) => {
   for (const watchdogMs of [5_000, false] as const) {
-    const { bare, cell } = await working(watchdogMs)
-    const { thread } = cell.life!
+    const { bare, agent } = await working(watchdogMs)
+    const { thread } = agent.incarnation!
     const ring = thread.ring.bind(thread)
     let rings = 0
     thread.ring = () => {
@@ -544,24 +544,24 @@ t.test('rule 13: a thread with a limit is asked every 250 ms while it has a turn
 })
 
 t.test('rule 13: a thread that blocks is ended by what Node says of it when that is more than garbage', async (t) => {
-  const { bare, asked, cell } = await working()
-  const { thread } = cell.life!
+  const { bare, asked, agent } = await working()
+  const { thread } = agent.incarnation!
   bare.threads.get('worker')!.ailments.add('deaf')
   let heldMb = 276
   thread.held = async () => heldMb * 2 ** 20
   await bare.clock.advance(1_000)
-  t.equal(cell.epoch, 1)
+  t.equal(agent.epoch, 1)
   heldMb = 277
   await bare.clock.advance(1_000)
-  t.match(cell.restartTimes, [{ epoch: 1 }])
+  t.match(agent.restartTimes, [{ epoch: 1 }])
   t.match(asked, { value: 'attempt 2' })
 })
 
 t.test('rule 13: a thread that Node cannot be asked about goes on', async (t) => {
-  const { bare, cell } = await working()
-  cell.life!.thread.held = () => Promise.reject(new Error('it has ended'))
+  const { bare, agent } = await working()
+  agent.incarnation!.thread.held = () => Promise.reject(new Error('it has ended'))
   await bare.clock.advance(1_000)
-  t.equal(cell.epoch, 1)
+  t.equal(agent.epoch, 1)
 })
 
 // ---- in the thread

@@ -164,7 +164,7 @@ t.test('a broadcast that still waits for room is withdrawn by its signal; who ha
   t.equal(asked.value, 'CANCELLED')
   t.same(heard, ['a: news'])
   t.match(team.deadLetters.list(), [{ reason: 'cancelled', message: { type: 'broadcast', recipient: 'full' } }])
-  t.equal(team.cell('full').mailbox.parked.length, 0)
+  t.equal(team.agent('full').mailbox.pending.length, 0)
   t.notOk(held.settled)
 })
 
@@ -244,6 +244,6 @@ t.test('a broadcast that still waits for room ends with its run', async (t) => {
   await team.clock.advance(10)
   t.same(heard, ['a: news'])
   t.match(team.deadLetters.list(), [{ reason: 'cancelled', message: { type: 'broadcast', recipient: 'full' } }])
-  t.equal(team.cell('caller').verdicts.size, 0)
+  t.equal(team.agent('caller').acknowledgements.size, 0)
   t.notOk(held.settled)
 })

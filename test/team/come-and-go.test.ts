@@ -153,7 +153,7 @@ t.test(
     const team = openTeam(t, { watcher: agent }, { orchestration, roles, supervision, later: { mortal: echo } })
     const runs = [team.launch('one'), team.launch('two')]
     await team.clock.advance(1)
-    const [mortal] = team.host.directory.cells.filter(({ run }) => run?.id === runs[0]!.id)
+    const [mortal] = team.host.directory.byIndex.filter(({ run }) => run?.id === runs[0]!.id)
     team.crashCell(mortal)
     await team.clock.advance(10)
     t.match(ends(), [end('mortal', /It died 1 time/)])
@@ -284,7 +284,7 @@ t.test('the end for good of an agent of a run is an error with its reason', asyn
   const team = openTeam(t, { ann: echo }, { logger, orchestration, supervision, later: { helper: echo } })
   const run = outcomeOf(team.execute('go'))
   await team.clock.advance(1)
-  team.crashCell(team.host.directory.cells.find(({ name }) => name === 'helper'))
+  team.crashCell(team.host.directory.byIndex.find(({ name }) => name === 'helper'))
   await team.clock.advance(200)
   t.equal(run.settled, true)
   t.match(errors, [{ agent: 'helper', error: { code: 'AGENT_TERMINATED' } }])

@@ -3,11 +3,11 @@ import t from 'tap'
 import { defineAgent } from '../../src/index.ts'
 import type { Thread } from '../../src/runtime/threads/thread.ts'
 import { ask, gate, never, numbers, outcomeOf } from '../kit/team.ts'
-import { changingTeam, livesOf, roleOf, settle, stateless, teamAtWork, version } from './reloading.ts'
+import { changingTeam, incarnationsOf, roleOf, settle, stateless, teamAtWork, version } from './reloading.ts'
 
 t.test('the next message is for the new code, which has the state of the old', async (t) => {
   const team = changingTeam(t, { worker: version('one') })
-  const lives = livesOf(team)
+  const lives = incarnationsOf(team)
   t.equal(await ask(team, 'worker'), 'one 1')
   team.code.worker = version('two')
   t.equal(await ask(team, 'worker'), 'one 2', 'not before it is reloaded')
@@ -106,7 +106,7 @@ t.test('when the old code crashes meanwhile, the new takes over at once, whateve
   const supervision = { backoff: { baseMs: 50_000, capMs: 50_000 } }
   const { opened } = gate()
   const team = changingTeam(t, { worker: version('one', opened) }, { supervision })
-  const lives = livesOf(team)
+  const lives = incarnationsOf(team)
   await team.start()
   team.crash('worker') // the next restart would have to wait
   await settle(team)
@@ -122,7 +122,7 @@ t.test('when the old code crashes meanwhile, the new takes over at once, whateve
   t.strictSame(lives, ['agent.crashed worker', 'agent.crashed worker', 'agent.reloaded worker'])
   await team.clock.advance(60_000)
   t.equal(await ask(team, 'worker'), 'two 2')
-  t.equal(team.cell('worker').epoch, 3, 'the restart that was due begins no other life')
+  t.equal(team.agent('worker').epoch, 3, 'the restart that was due begins no other life')
 })
 
 t.test('an agent that waits for its restart begins with the new code at once', async (t) => {
@@ -146,8 +146,8 @@ t.test('when the new thread dies while the old code stops, the new code begins a
   const { provisioning } = team.host
   const threads: Thread[] = []
   const make = provisioning.threadFor.bind(provisioning)
-  provisioning.threadFor = (cell) => {
-    const thread = make(cell)
+  provisioning.threadFor = (agent) => {
+    const thread = make(agent)
     threads.push(thread)
     return thread
   }
@@ -201,7 +201,7 @@ t.test('a second reload waits for the first, then loads again', async (t) => {
   await first
   await second
   t.equal(await ask(team, 'worker'), 'three 2')
-  t.equal(team.cell('worker').epoch, 3)
+  t.equal(team.agent('worker').epoch, 3)
 })
 
 t.test('all instances are reloaded, one after the other: the others work meanwhile', async (t) => {

@@ -6,7 +6,7 @@ import { ask, localTeam, never, outcomeOf } from '../kit/team.ts'
 import {
   type ChangingTeam,
   changingTeam,
-  livesOf,
+  incarnationsOf,
   roleOf,
   settle,
   stateless,
@@ -20,7 +20,7 @@ t.test('code that does not start leaves the old as it is', async (t) => {
     { worker: version('one') },
     { agents: [roleOf('worker', { limits: { turnTimeoutMs: 500 } })] },
   )
-  const lives = livesOf(team)
+  const lives = incarnationsOf(team)
   await ask(team, 'worker')
   const start = () => {
     throw new Error('no network')
@@ -56,7 +56,7 @@ t.test('a turn that does not end in time keeps the old code, and is named', asyn
   t.notOk(reload.settled)
   t.notOk(waiting.settled)
   await team.clock.advance(2)
-  const [open] = [...team.cell('worker').mailbox.handed.values()]
+  const [open] = [...team.agent('worker').mailbox.handed.values()]
   t.match(reload.error, { code: 'TURN_TIMEOUT', details: { agent: 'worker', timeoutMs: 2_000 } })
   t.match(
     reload.error?.message,
@@ -113,8 +113,8 @@ t.test('when the new thread dies while the old code still works, the old code st
   const { provisioning } = team.host
   const make = provisioning.threadFor.bind(provisioning)
   let thread: Thread | undefined
-  provisioning.threadFor = (cell) => {
-    thread = make(cell)
+  provisioning.threadFor = (agent) => {
+    thread = make(agent)
     return thread
   }
   const reload = outcomeOf(team.reloadAgent('worker'))
@@ -176,7 +176,7 @@ t.test('in a team that has not started there is nothing to reload', async (t) =>
   const team = changingTeam(t, { worker: version('one') })
   await team.reloadAgent('worker')
   t.equal(await ask(team, 'worker'), 'one 1')
-  t.equal(team.cell('worker').epoch, 1)
+  t.equal(team.agent('worker').epoch, 1)
 })
 
 t.test('what cannot be reloaded is refused', async (t) => {

@@ -6,7 +6,7 @@ import { scriptedModel } from '../../src/testing.ts'
 import { pluck } from '../kit/lists.ts'
 import { ask, numbers, outcomeOf, silent } from '../kit/team.ts'
 import { watchThreads } from '../toolbox/desk.ts'
-import { folderOf, type HostedTeam, livesOf } from './reloading.ts'
+import { folderOf, type HostedTeam, incarnationsOf } from './reloading.ts'
 
 /** Code that says which version it is. */
 const agent = (version: string, more = '') => `
@@ -47,7 +47,7 @@ const gate = { file: 'gate.js', concurrency: 8 }
 
 /** Resolves when the new code is loaded, and the old one gets no message any more. */
 async function draining({ host }: HostedTeam, name: string): Promise<void> {
-  while (!host.directory.cell(name)?.life?.draining) await turn()
+  while (!host.directory.agent(name)?.incarnation?.draining) await turn()
 }
 
 for (const ending of ['js', 'ts'])
@@ -55,7 +55,7 @@ for (const ending of ['js', 'ts'])
     const file = `worker.${ending}`
     const { team: start, write } = folderOf(t, { [file]: agent('one') })
     const team = start({ worker: { file } })
-    const lives = livesOf(team)
+    const lives = incarnationsOf(team)
     t.equal(await ask(team, 'worker'), 'one 1')
     write(file, agent('two'))
     await team.reloadAgent('worker')
@@ -156,7 +156,7 @@ const BROKEN: [string, string, RegExp][] = [
 t.test('code that does not start keeps the old, and is no crash', async (t) => {
   const { team: start, write } = folderOf(t, { 'worker.js': agent('one') })
   const team = start({ worker: { file: 'worker.js', limits: { turnTimeoutMs: 3_000 } } })
-  const lives = livesOf(team)
+  const lives = incarnationsOf(team)
   await team.start()
   for (const [at, [what, text, message]] of BROKEN.entries()) {
     write('worker.js', text)
@@ -176,7 +176,7 @@ t.test('code that does not start keeps the old, and is no crash', async (t) => {
 t.test('the old code dies in its last turn: the new one takes over and does it again', async (t) => {
   const { team: start, write } = folderOf(t, { 'worker.js': agent('one'), 'gate.js': GATE })
   const team = start({ worker: { file: 'worker.js' }, gate })
-  const lives = livesOf(team)
+  const lives = incarnationsOf(team)
   const fatal = ask(team, 'worker', 'die')
   await ask(team, 'gate', 'reached')
   write('worker.js', agent('two'))
@@ -191,7 +191,7 @@ t.test('the old code dies in its last turn: the new one takes over and does it a
 t.test('a stop hook of the old code that ends its thread is no crash', async (t) => {
   const { team: start, write } = folderOf(t, { 'worker.js': agent('one', 'stop: () => process.exit(5),') })
   const team = start({ worker: { file: 'worker.js' } }, { supervision: { maxRestarts: 0 } })
-  const lives = livesOf(team)
+  const lives = incarnationsOf(team)
   await team.start()
   write('worker.js', agent('two'))
   await team.reloadAgent('worker')

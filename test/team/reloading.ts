@@ -11,7 +11,7 @@ import {
   type MultiAgentPatternOptions,
   type RuntimeEvent,
 } from '../../src/index.ts'
-import type { Cell } from '../../src/runtime/host/agent.ts'
+import type { Agent } from '../../src/runtime/host/agent.ts'
 import type { Supervisor } from '../../src/runtime/supervision/host.ts'
 import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
 import { MultiAgentPattern as Team } from '../../src/team.ts'
@@ -38,13 +38,13 @@ export class ChangingTeam extends Team<string> {
     return this.supervisor
   }
 
-  cell(agent: string): Cell {
-    return this.supervisor.directory.cell(agent)!
+  agent(agent: string): Agent {
+    return this.supervisor.directory.agent(agent)!
   }
 
   /** Ends the life of an instance, as from outside. */
   crash(agent: string, instance = 0): void {
-    const thread = this.cell(agent).instances[instance]!.life?.thread
+    const thread = this.agent(agent).instances[instance]!.incarnation?.thread
     if (thread instanceof LocalThread) thread.kill({ code: 1, error: undefined, outside: true })
   }
 }
@@ -118,7 +118,7 @@ export async function teamAtWork(
 }
 
 /** Types of the events of an agent's life, as they come. */
-export function livesOf(team: MultiAgentPattern<string>): string[] {
+export function incarnationsOf(team: MultiAgentPattern<string>): string[] {
   const seen: string[] = []
   team.events.subscribe((event: RuntimeEvent) => {
     if (event.type === 'agent.crashed' || event.type === 'agent.reloaded') seen.push(`${event.type} ${event.agent}`)

@@ -53,7 +53,7 @@ t.test('it is gone with its run, and its history stays', async (t) => {
   await team.clock.advance(1)
   t.same(
     pluck(
-      team.host.directory.cells.filter(({ life }) => life),
+      team.host.directory.byIndex.filter(({ incarnation }) => incarnation),
       'name',
     ),
     ['$orchestrator', 'boss', 'worker'],
@@ -83,7 +83,7 @@ t.test('runs that follow each other use the places of those before, and keep the
     await team.clock.advance(1)
     runs.push(run)
   }
-  t.ok(team.host.directory.cells.length < 8, `${team.host.directory.cells.length} places`)
+  t.ok(team.host.directory.byIndex.length < 8, `${team.host.directory.byIndex.length} places`)
   for (const run of runs) t.equal(run.messageHistory[2]?.sender, run.query)
 })
 
@@ -118,7 +118,10 @@ t.test('runs at the same time each have their own of one name; nobody else sees 
   )
   const runs = ['one', 'two'].map((query) => team.execute(query))
   await team.clock.advance(1)
-  t.equal(team.host.directory.cells.filter(({ name, life }) => name === 'helper' && life?.ready).length, 2)
+  t.equal(
+    team.host.directory.byIndex.filter(({ name, incarnation }) => name === 'helper' && incarnation?.ready).length,
+    2,
+  )
   open()
   for (const [at, query] of ['one', 'two'].entries())
     t.equal((await runs[at]!).finalOutput, `boss,worker,helper: helper heard ${query} from $orchestrator`)
@@ -218,10 +221,10 @@ t.test('a run that is over makes none', async (t) => {
   await team.clock.advance(1)
   const { host } = team
   const run = host.runs.find(runId)!
-  const caller = { cell: host.directory.cells[0]!, turn: 1, correlation: 1, callId: 'call', run, say: () => {} }
+  const caller = { agent: host.directory.byIndex[0]!, turn: 1, correlation: 1, callId: 'call', run, say: () => {} }
   const spawned = host.calls.verbs.get('spawn')!({ name: 'helper' }, caller, new AbortController().signal)
   await t.rejects(Promise.resolve(spawned), { code: 'RUN_ABORTED' })
-  t.equal(host.directory.cells.length, 5)
+  t.equal(host.directory.byIndex.length, 5)
 })
 
 t.test('a message from outside reaches it within its run, and no other run does', async (t) => {
@@ -240,8 +243,8 @@ t.test('a message from outside reaches it within its run, and no other run does'
   await team.clock.advance(1)
   await team.sendMessage({ recipient: 'helper', content: 'within', runId: run.id })
   const { host } = team
-  const own = host.directory.cells.find(({ name }) => name === 'helper')!
-  const [worker, other] = [host.directory.cell('worker')!, host.runs.open('other', '')]
+  const own = host.directory.byIndex.find(({ name }) => name === 'helper')!
+  const [worker, other] = [host.directory.agent('worker')!, host.runs.open('other', '')]
   const fields = { kind: SEND, flags: ASKS, sender: worker.index, recipient: own.index, run: other.index }
   const { memory } = host.frames.make({ ...fields, content: 'from beside' })
   host.admission.message({ sender: worker, run: other, memory, at: 0 })
@@ -261,11 +264,11 @@ t.test('who knew an agent of that name that has left reaches the one of the run'
   await team.start()
   await team.addAgent({ name: 'helper' })
   const { host } = team
-  const former = host.directory.cell('helper')!
+  const former = host.directory.agent('helper')!
   await team.removeAgent('helper')
   const run = team.launch('go')
   await team.clock.advance(1)
-  const [worker, state] = [host.directory.cell('worker')!, host.runs.find(run.id)!]
+  const [worker, state] = [host.directory.agent('worker')!, host.runs.find(run.id)!]
   const fields = { kind: SEND, flags: ASKS, sender: worker.index, recipient: former.index, run: state.index }
   const { memory } = host.frames.make({ ...fields, content: 'hi' })
   host.admission.message({ sender: worker, run: state, memory, at: 0 })
@@ -321,7 +324,7 @@ t.test('it crashes and starts again like any other, and keeps to its run', async
     for await (const event of run.events()) events.push(event)
   })()
   await team.clock.advance(1)
-  team.crashCell(team.host.directory.cells.find(({ name }) => name === 'helper')!)
+  team.crashCell(team.host.directory.byIndex.find(({ name }) => name === 'helper')!)
   await team.clock.advance(1)
   t.equal((await run.result).finalOutput, 'here again')
   await reading
@@ -346,7 +349,7 @@ t.test('an aborted run takes its agents with it', async (t) => {
   await run.cancel('enough')
   await team.clock.advance(1)
   t.same(
-    team.host.directory.cells.filter(({ name, life }) => name === 'helper' && life),
+    team.host.directory.byIndex.filter(({ name, incarnation }) => name === 'helper' && incarnation),
     [],
   )
 })

@@ -341,13 +341,13 @@ for (const content of calls)
     const { team, heard, host, lines } = stage
     await team.start()
     const { run, turn } = await stage.turn()
-    const before = host.directory.cells.length
+    const before = host.directory.byIndex.length
     stage.thread.send({ kind: CALL, run, turn, step: 1, correlation: 1, content, data: JSON.stringify(args) })
     await team.clock.advance(0)
     t.equal(stage.mallory.calls.size, 0, 'it was answered')
     t.same(heard, [])
     t.same(await team.getBlackboard()?.query(), [])
-    t.equal(host.directory.cells.length, before)
+    t.equal(host.directory.byIndex.length, before)
     t.same(host.runs.get(run)?.subscriptions.size, 0)
     t.same([...host.syncPoints.open], [])
     t.match(lines, [{ level: 'warn', agent: 'mallory', text: 'the agent may not do that', error: /trust/ }])

@@ -246,5 +246,5 @@ t.test('agents that agents make have the tools of the team, and name or load the
 async function crashAndRevive(team: OpenTeam): Promise<void> {
   team.crash('ann')
   await team.clock.advance(0)
-  await team.host.lifecycle.ready(team.cell('ann'))
+  await team.host.lifecycle.ready(team.agent('ann'))
 }

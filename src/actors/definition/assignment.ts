@@ -42,7 +42,7 @@ export interface Assignment extends CodeAssignment {
    * belongs, or belonged, to a single run has an empty line. One text is cheap to send, however many they are.
    */
   names: string
-  window: SharedArrayBuffer
+  channel: SharedArrayBuffer
   team: SharedArrayBuffer
   /** The agent's state as JSON; undefined when its thread starts for the first time. */
   state: string | undefined

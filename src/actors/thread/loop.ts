@@ -1,7 +1,7 @@
 /** The loop of an agent: takes frames, runs turns, settles waits, and sleeps when there is nothing to do. */
 
 import type { BlackboardEntry } from '../../blackboard/entry.ts'
-import { Window } from '../../mailbox/channel.ts'
+import { Channel } from '../../mailbox/channel.ts'
 import { type Directory, type Mark, ReceivedMessage, setMark } from '../../mailbox/codec.ts'
 import {
   allocate,
@@ -189,7 +189,7 @@ export class AgentLoop implements AgentThread {
   /** The open turns, usually one. */
   readonly turns: Turn[] = []
   /** Open turns that wait for a person: they take no place. */
-  readonly #shelved = new Set<Turn>()
+  readonly #suspended = new Set<Turn>()
   readonly sends: SendQueue
   readonly waits: Waits
   readonly nesting: Nesting
@@ -242,10 +242,10 @@ export class AgentLoop implements AgentThread {
       runId: this.runs.idOf.bind(this.runs),
       bytesOf: (run, hash) => this.bytesOf(run, hash),
     }
-    const window = new Window(assignment.window)
-    this.link = new Link(window, new TeamMemory(assignment.team), port, assignment.index)
-    this.parking = new Parking(window.words, assignment.concurrency, this.link)
-    this.nesting = new Nesting(this.turns, window.words)
+    const channel = new Channel(assignment.channel)
+    this.link = new Link(channel, new TeamMemory(assignment.team), port, assignment.index)
+    this.parking = new Parking(channel.words, assignment.concurrency, this.link)
+    this.nesting = new Nesting(this.turns, channel.words)
     this.goingOn = new GoingOn({
       unpark: (turn) => this.parking.unpark(turn),
       isAlone: (start) => !this.nesting.isOpen || this.nesting.isAlone({ start }),
@@ -265,11 +265,11 @@ export class AgentLoop implements AgentThread {
       timer: (ms, task) => port.scheduler.timer(ms, task),
       changed: (turn) => this.#changed(turn),
     })
-    this.aborts = new EarlyAborts(window)
+    this.aborts = new EarlyAborts(channel)
     this.#replies = new Replies(this)
     const { maxExternalMb } = assignment
     if (maxExternalMb !== null && port.memories)
-      this.#external = new ExternalMemory(window.words, maxExternalMb, port.memories, () => port.scheduler.monotonic())
+      this.#external = new ExternalMemory(channel.words, maxExternalMb, port.memories, () => port.scheduler.monotonic())
     this.now = port.scheduler.now.bind(port.scheduler)
     const random = () => (Math.imul(assignment.seed, 0x9e3779b1) >>> 2) / 2 ** 30
     const keys = GrantedKeys.of(assignment.env, assignment.keys)
@@ -294,14 +294,14 @@ export class AgentLoop implements AgentThread {
 
   /**
    * Takes no more messages, aborts the open turns and waits for their ends, then runs the stop hook. Turns that wait
-   * for a person are left alone: the host gives them to the next life of the agent, or ends them.
+   * for a person are left alone: the host gives them to the next incarnation of the agent, or ends them.
    */
   async stop(): Promise<void> {
     this.#stopping = true
     this.#takesNone = true
     const reason = new AgentTerminatedError(`Agent "${this.role.name}" is being stopped.`, { agent: this.role.name })
-    for (const turn of [...this.turns]) if (!this.#shelved.has(turn)) turn.abort(reason)
-    while (this.turns.length > this.#shelved.size) await new Promise<void>((resolve) => this.#onTurnEnd.push(resolve))
+    for (const turn of [...this.turns]) if (!this.#suspended.has(turn)) turn.abort(reason)
+    while (this.turns.length > this.#suspended.size) await new Promise<void>((resolve) => this.#onTurnEnd.push(resolve))
     await this.handlers.stop?.()
   }
 
@@ -346,9 +346,9 @@ export class AgentLoop implements AgentThread {
   #isFull(): boolean {
     if (this.#takesNone) return true
     if (this.turns.length === 0) return false
-    const shelved = this.#shelved.size
-    if (this.turns.length - shelved < this.assignment.concurrency) return false
-    return !this.nesting.isOpen || this.nesting.runs - shelved >= this.assignment.concurrency
+    const suspended = this.#suspended.size
+    if (this.turns.length - suspended < this.assignment.concurrency) return false
+    return !this.nesting.isOpen || this.nesting.runs - suspended >= this.assignment.concurrency
   }
 
   #later(): void {
@@ -566,7 +566,7 @@ export class AgentLoop implements AgentThread {
     this.#endedAt = this.#commit.write(turn, value, thrown)
     if (this.turns[this.turns.length - 1] === turn) this.turns.pop()
     else this.turns.splice(this.turns.indexOf(turn), 1)
-    if (this.#shelved.size > 0) this.#shelved.delete(turn)
+    if (this.#suspended.size > 0) this.#suspended.delete(turn)
     if (this.nesting.isOpen) this.nesting.ended(turn)
     // With a higher concurrency the run has no other message in this thread.
     if (!hasPermit && this.assignment.concurrency === 1) this.#pause(turn.start.run)
@@ -585,11 +585,11 @@ export class AgentLoop implements AgentThread {
     else this.goingOn.letGo(turn)
   }
 
-  shelve(turn: Turn, isShelved: boolean): void {
-    if (isShelved) {
-      this.#shelved.add(turn)
-      this.parking.shelve(turn.start)
-    } else if (this.#shelved.delete(turn)) this.parking.unshelve(turn.start)
+  suspend(turn: Turn, isSuspended: boolean): void {
+    if (isSuspended) {
+      this.#suspended.add(turn)
+      this.parking.suspend(turn.start)
+    } else if (this.#suspended.delete(turn)) this.parking.resume(turn.start)
   }
 
   runState(view: RunView): object {

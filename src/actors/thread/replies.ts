@@ -3,7 +3,7 @@
  * context is its run, newly joined agents, and the log of its earlier attempts.
  */
 
-import type { Window } from '../../mailbox/channel.ts'
+import type { Channel } from '../../mailbox/channel.ts'
 import { type Directory, errorOf, ReceivedMessage } from '../../mailbox/codec.ts'
 import {
   ABORT,
@@ -26,20 +26,20 @@ import {
   REQUEST,
   RESPONSE,
   RESULT,
+  RESUME,
   RUN,
   RUN_OVER,
   readBody,
   readId,
   runOf,
-  SHELVE,
   STREAM_READ,
+  SUSPEND,
   stepOf,
   TEAM,
   turnOf,
-  UNSHELVE,
   WRITTEN,
 } from '../../mailbox/frame.ts'
-import { LANES, MISMATCH_MODES } from '../../mailbox/mailbox.ts'
+import { MISMATCH_MODES, RINGS } from '../../mailbox/mailbox.ts'
 import type { DramatisError } from '../../shared/errors.ts'
 import type { TeamNotice } from '../definition/assignment.ts'
 import { NOTHING_TAKEN, type Taken } from '../turn/link.ts'
@@ -61,8 +61,8 @@ interface Addressee extends Pick<AgentThread, 'link' | 'names' | 'parking' | 'wa
   readonly directory: Directory
   /** Begins a nested request, or ends it for that reason. */
   beginNested(request: Memory, aborted: DramatisError | undefined): void
-  /** Shelves an open turn, or brings it back. */
-  shelve(turn: Turn, isShelved: boolean): void
+  /** Suspends an open turn, or brings it back. */
+  suspend(turn: Turn, isSuspended: boolean): void
   /** Notes that a turn has its permit again. Turn 0 means that the thread may take its next message. */
   goOn(turn: number): void
 }
@@ -150,10 +150,10 @@ export class Replies {
       case RUN_OVER:
         runs.delete(runOf(memory, at))
         break
-      case SHELVE:
-      case UNSHELVE: {
+      case SUSPEND:
+      case RESUME: {
         const turn = this.#openTurn(stepOf(memory, at))
-        if (turn) this.#to.shelve(turn, kind === SHELVE)
+        if (turn) this.#to.suspend(turn, kind === SUSPEND)
         break
       }
       case GO_ON:
@@ -249,27 +249,27 @@ export class Replies {
 }
 
 /*
- * Keeps aborts of turns that have not begun, because replies overtake messages in the window. An abort may also arrive
+ * Keeps aborts of turns that have not begun, because replies overtake messages in the channel. An abort may also arrive
  * after its turn has ended. Such an abort is dropped; the position of its message tells the two cases apart.
  */
 
 export class EarlyAborts {
-  readonly #window: Window
+  readonly #channel: Channel
   readonly #reasons = new Map<number, DramatisError>()
   /** The turn whose message has been taken but which is not open yet; 0 if there is none. */
   beginning = 0
 
-  constructor(window: Window) {
-    this.#window = window
+  constructor(channel: Channel) {
+    this.#channel = channel
   }
 
-  /** Number of kept aborts, at most one for each message in the window. To be read only. */
+  /** Number of kept aborts, at most one for each message in the channel. To be read only. */
   size = 0
 
   keep(turn: number, reason: DramatisError, memory: Memory, at: number): void {
-    const lane = LANES[priorityOf(memory, at)]!
-    if (lane === 'replies') return // the frame followed its message, whose turn is over
-    const ring = this.#window[lane]
+    const name = RINGS[priorityOf(memory, at)]!
+    if (name === 'replies') return // the frame followed its message, whose turn is over
+    const ring = this.#channel[name]
     if (turn !== this.beginning && ring.taken(stepOf(memory, at), limitOf(memory, at))) return
     this.#reasons.set(turn, reason)
     this.size = this.#reasons.size

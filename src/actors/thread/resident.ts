@@ -1,6 +1,6 @@
 /** Loads the code of an agent into a thread, then runs the agent's loop. */
 
-import { type Ring, Window } from '../../mailbox/channel.ts'
+import { Channel, type Ring } from '../../mailbox/channel.ts'
 import { BLANK, type FrameFields, frameBytes, REQUEST, RUN, writeFrame } from '../../mailbox/frame.ts'
 import { FIXED_NAMES, ORCHESTRATOR } from '../../mailbox/message.ts'
 import { TeamMemory } from '../../mailbox/team-memory.ts'
@@ -181,11 +181,11 @@ const player: AgentDefinition = defineAgent({
 export async function playFirstTurn(clock: Scheduler): Promise<boolean> {
   const team = new TeamMemory(PARTNER + 1)
   team.open(PARTNER, 1, MOST_BYTES, MOST_BYTES)
-  const window = Window.ofSeat()
+  const channel = Channel.ofSeat()
   const now = clock.now()
-  write(window.replies, now, { kind: RUN, content: 'run', data: '{"metadata":{}}' })
+  write(channel.replies, now, { kind: RUN, content: 'run', data: '{"metadata":{}}' })
   const data = '{"of":"the first turn"}'
-  write(window.plain, now, { kind: REQUEST, content: 'play', data, sender: SENDER, recipient: PLAYER, turn: TURN })
+  write(channel.plain, now, { kind: REQUEST, content: 'play', data, sender: SENDER, recipient: PLAYER, turn: TURN })
   let ring = () => {}
   const port: ThreadPort = {
     ring() {},
@@ -195,9 +195,9 @@ export async function playFirstTurn(clock: Scheduler): Promise<boolean> {
     scheduler: clock,
   }
   const resident = new Resident(port, async () => ({ default: player }))
-  const started = await resident.start(assignmentOf(team, window))
+  const started = await resident.start(assignmentOf(team, channel))
   ring()
-  const hasEnded = () => resident.isIdle && window.outbox.more()
+  const hasEnded = () => resident.isIdle && channel.outbox.more()
   for (let left = LONGEST; left > 0 && !hasEnded(); left--) await new Promise<void>((resolve) => clock.defer(resolve))
   const hasPlayed = started.ok && hasEnded()
   if (hasPlayed) await resident.stop() // which would wait for its turn
@@ -205,7 +205,7 @@ export async function playFirstTurn(clock: Scheduler): Promise<boolean> {
   return hasPlayed
 }
 
-function assignmentOf(team: TeamMemory, window: Window): Assignment {
+function assignmentOf(team: TeamMemory, channel: Channel): Assignment {
   return {
     role: { name: 'player' },
     option: 'agents[0]',
@@ -216,7 +216,7 @@ function assignmentOf(team: TeamMemory, window: Window): Assignment {
     index: PLAYER,
     epoch: 1,
     names: [...FIXED_NAMES, 'player', 'partner'].join('\n'),
-    window: window.buffer,
+    channel: channel.buffer,
     team: team.buffer,
     state: undefined,
     correlation: 0,

@@ -47,12 +47,12 @@ const clock: Scheduler = { ...systemClock, now: () => zero + systemClock.monoton
 
 const ring = () => parent.postMessage(0)
 
-/** Listeners by seat. A bell is the number of a seat. */
-const bells = new Map<unknown, () => void>()
+/** Listeners by seat. A wakeup is the number of a seat. */
+const listeners = new Map<unknown, () => void>()
 
 function onRing(seat: number, listener: () => void): void {
-  if (bells.size === 0) parent.on('message', (bell) => bells.get(bell)?.())
-  bells.set(seat, listener)
+  if (listeners.size === 0) parent.on('message', (rung) => listeners.get(rung)?.())
+  listeners.set(seat, listener)
 }
 
 const ownPort: ThreadPort = {
@@ -118,7 +118,7 @@ const control: ThreadControl = {
   async leave(seat) {
     residents.get(seat)?.leave()
     residents.delete(seat)
-    bells.delete(seat)
+    listeners.delete(seat)
   },
 }
 

@@ -9,13 +9,13 @@
 import {
   ASLEEP,
   BEAT,
+  type Channel,
   CLAIM,
   FrameJoiner,
   FrameWriter,
   OUT_BLOCKED,
   type Ring,
   ROOM_WANTED,
-  type Window,
 } from '../../mailbox/channel.ts'
 import {
   ASKS,
@@ -69,18 +69,18 @@ const FRAMES_A_RING = 512 // waking a thread costs as much as writing some dozen
 export type Urgency = 'now' | 'soon' | 'later'
 
 /** For a message that can claim its room in a mailbox when the outbox has room for it, in place of asking the host. */
-export interface LateClaim {
+export interface LateReservation {
   /** Claims the room and marks the frame accordingly. Returns false if there is none: then the frame asks. */
-  claim(): boolean
+  reserve(): boolean
   /** Called when the frame is written with its claim. */
-  claimed(): void
+  reserved(): void
 }
 
 /** A frame that waits for room in the outbox. */
 interface Blocked {
   readonly memory: Memory
   readonly bytes: number
-  readonly late: LateClaim | undefined
+  readonly late: LateReservation | undefined
 }
 
 /** A taken frame. Its memory is its own, or the ring's until `done` is called. */
@@ -94,8 +94,8 @@ export const NOTHING_TAKEN: Readonly<Taken> = { memory: allocate(0), at: 0 }
 
 export class Link {
   readonly team: TeamMemory
-  readonly #window: Window
-  readonly #claim: Int32Array
+  readonly #channel: Channel
+  readonly #reservation: Int32Array
   readonly #port: ThreadPort
   readonly #me: number
   readonly #writer: FrameWriter
@@ -112,17 +112,17 @@ export class Link {
   readonly memory: Memory
   readonly #flush = () => this.flush()
   readonly #better = (at: number, than: number) =>
-    priorityOf(this.#window.ranked.memory, at) > priorityOf(this.#window.ranked.memory, than)
+    priorityOf(this.#channel.ranked.memory, at) > priorityOf(this.#channel.ranked.memory, than)
 
   /** `me`: index of the agent. */
-  constructor(window: Window, team: TeamMemory, port: ThreadPort, me: number) {
-    this.#window = window
-    this.#claim = window.words.subarray(CLAIM, CLAIM + 4)
+  constructor(channel: Channel, team: TeamMemory, port: ThreadPort, me: number) {
+    this.#channel = channel
+    this.#reservation = channel.words.subarray(CLAIM, CLAIM + 4)
     this.team = team
     this.#port = port
     this.#me = me
-    this.#writer = new FrameWriter(window.outbox)
-    this.memory = window.outbox.memory
+    this.#writer = new FrameWriter(channel.outbox)
+    this.memory = channel.outbox.memory
   }
 
   /**
@@ -145,17 +145,17 @@ export class Link {
    * encoded separately and passed to `post`.
    */
   reserve(bytes: number): number {
-    const { outbox } = this.#window
+    const { outbox } = this.#channel
     if (this.closed || this.#blocked.length > 0 || bytes > outbox.capacity >> 2) return -1
     return outbox.reserve(bytes)
   }
 
   /** Publishes the frame that was written at the reserved offset. */
   commit(bytes: number, urgency: Urgency): void {
-    this.#window.outbox.commit(bytes)
-    this.#claim[0] = 0 // the frame that has the claimed room is published
+    this.#channel.outbox.commit(bytes)
+    this.#reservation[0] = 0 // the frame that has the claimed room is published
     this.team.wrote(this.#me)
-    if (urgency === 'later' || (urgency === 'soon' && this.#rung)) return this.#bell(bytes, urgency)
+    if (urgency === 'later' || (urgency === 'soon' && this.#rung)) return this.#wakeUp(bytes, urgency)
     this.#rung = true
     this.#unrung = 0
     this.#unrungBytes = 0
@@ -171,7 +171,7 @@ export class Link {
   }
 
   /** Queues a separately encoded frame behind the frames that already wait for room. */
-  post(memory: Memory, bytes: number, late?: LateClaim): void {
+  post(memory: Memory, bytes: number, late?: LateReservation): void {
     if (this.closed) return
     this.#blocked.push({ memory, bytes, late })
     this.#unblock()
@@ -180,40 +180,40 @@ export class Link {
   #unblock(): void {
     while (this.#blocked.length > 0) {
       const { memory, bytes, late } = this.#blocked[0]!
-      const hasClaim = late !== undefined && this.#hasPlace(bytes) && late.claim()
+      const isReserved = late !== undefined && this.#hasPlace(bytes) && late.reserve()
       const whole = this.#writer.write(memory.u8, 0, bytes)
       this.#publish()
       if (!whole) {
         // Set the flag first, then look again: the host may have freed room in between.
-        Atomics.store(this.#window.words, OUT_BLOCKED, 1)
+        Atomics.store(this.#channel.words, OUT_BLOCKED, 1)
         this.wakeHost()
-        if (this.#window.outbox.free() < this.#window.outbox.capacity >> 1) return
+        if (this.#channel.outbox.free() < this.#channel.outbox.capacity >> 1) return
         continue
       }
       this.#blocked.shift()
-      this.#bell(bytes, hasClaim ? 'soon' : 'now')
-      if (!hasClaim) continue
-      this.#claim[0] = 0
-      late.claimed() // may write frames itself
+      this.#wakeUp(bytes, isReserved ? 'soon' : 'now')
+      if (!isReserved) continue
+      this.#reservation[0] = 0
+      late.reserved() // may write frames itself
     }
   }
 
   /** Checks whether a frame can be written whole now. */
   #hasPlace(bytes: number): boolean {
-    const { outbox } = this.#window
+    const { outbox } = this.#channel
     return bytes <= outbox.inlineLimit && outbox.reserve(bytes) >= 0
   }
 
   #publish(): void {
-    this.#window.outbox.publish()
+    this.#channel.outbox.publish()
     this.team.wrote(this.#me)
   }
 
-  #bell(bytes: number, urgency: Urgency): void {
+  #wakeUp(bytes: number, urgency: Urgency): void {
     if (urgency === 'now' || (urgency === 'soon' && !this.#rung)) return this.#announce()
     this.#unrung += 1
     this.#unrungBytes += bytes
-    if (this.#unrung >= FRAMES_A_RING || this.#unrungBytes >= this.#window.outbox.capacity >> 1) this.#announce()
+    if (this.#unrung >= FRAMES_A_RING || this.#unrungBytes >= this.#channel.outbox.capacity >> 1) this.#announce()
     else if (this.#unrung === 1 && urgency === 'soon') this.#port.scheduler.defer(this.#flush)
   }
 
@@ -241,26 +241,26 @@ export class Link {
    * Claims room in a mailbox. The claim is recorded, so that the host can return it if this thread dies before using
    * it.
    */
-  claim(recipient: number, bytes: number, turn: number, step: number): boolean {
+  reserveRoom(recipient: number, bytes: number, turn: number, step: number): boolean {
     if (this.closed) return false
-    const note = this.#claim
+    const note = this.#reservation
     note[1] = bytes
     note[2] = turn
     note[3] = step
-    return this.team.claim(recipient, bytes, note)
+    return this.team.reserve(recipient, bytes, note)
   }
 
   // ---- in
 
   /** Handles a wake-up from the host: writes the waiting frames if the outbox has room again. */
   woken(): void {
-    Atomics.add(this.#window.words, BEAT, 1)
+    Atomics.add(this.#channel.words, BEAT, 1)
     if (this.#blocked.length > 0) this.#unblock()
   }
 
   /** Takes the next message: the highest priority above 0 first, then priority 0 in order, then priorities below 0. */
   takeMessage(into: Taken): boolean {
-    const { ranked, plain } = this.#window
+    const { ranked, plain } = this.#channel
     if (ranked.more()) {
       const urgent = ranked.best(this.#better)
       if (urgent >= 0 && (priorityOf(ranked.memory, urgent) > 0 || !plain.more())) return this.#takeRanked(urgent, into)
@@ -269,7 +269,7 @@ export class Link {
   }
 
   #takeRanked(at: number, into: Taken): boolean {
-    const { ranked } = this.#window
+    const { ranked } = this.#channel
     const bytes = lengthOf(ranked.memory, at)
     into.memory = allocate(bytes)
     into.memory.u8.set(ranked.memory.u8.subarray(at, at + bytes))
@@ -281,8 +281,8 @@ export class Link {
   }
 
   /** Takes the next frame of a ring that keeps its order. */
-  take(lane: 'plain' | 'replies', into: Taken): boolean {
-    const ring = this.#window[lane]
+  take(name: 'plain' | 'replies', into: Taken): boolean {
+    const ring = this.#channel[name]
     for (;;) {
       const at = ring.peek()
       if (at < 0) return false
@@ -291,7 +291,7 @@ export class Link {
         into.at = at
         return true
       }
-      const whole = this.#joiners[lane].join(ring.memory, at)
+      const whole = this.#joiners[name].join(ring.memory, at)
       ring.pass(lengthOf(ring.memory, at))
       ring.release()
       this.#madeRoom(ring)
@@ -307,16 +307,16 @@ export class Link {
    * Releases a frame that has been read. If it is in the ring, this frees its space, and the host may treat it as
    * begun.
    */
-  done(lane: 'plain' | 'replies', taken: Taken): void {
-    const ring = this.#window[lane]
+  done(name: 'plain' | 'replies', taken: Taken): void {
+    const ring = this.#channel[name]
     if (taken.memory !== ring.memory) return
     ring.done(ring.memory.i32[taken.at >> 2]!)
-    if (Atomics.load(this.#window.words, ROOM_WANTED) !== 0) this.#madeRoom(ring)
+    if (Atomics.load(this.#channel.words, ROOM_WANTED) !== 0) this.#madeRoom(ring)
   }
 
   /** Wakes the host if it waits for room, once at least half of the ring is free. */
   #madeRoom(ring: Ring): void {
-    const { words } = this.#window
+    const { words } = this.#channel
     if (Atomics.load(words, ROOM_WANTED) === 0 || ring.used() > ring.capacity >> 1) return
     if (Atomics.compareExchange(words, ROOM_WANTED, 1, 0) === 1) this.wakeHost()
   }
@@ -325,7 +325,7 @@ export class Link {
 
   /** Announces sleep, then looks again. Returns false if something arrived in between; then the loop must continue. */
   sleep(forReplies: boolean): boolean {
-    const { words, ranked, plain, replies } = this.#window
+    const { words, ranked, plain, replies } = this.#channel
     Atomics.store(words, ASLEEP, forReplies ? 2 : 1)
     if (replies.more() || (!forReplies && (ranked.more() || plain.more()))) {
       Atomics.store(words, ASLEEP, 0)
@@ -494,7 +494,7 @@ export class Outbox {
  * time that it runs empty, not one for each message. A message that waits for the outbox alone does not ask: it claims
  * its room when the host has read what is there.
  *
- * A broadcast goes to the host after all queued messages; later messages wait for its receipt.
+ * A broadcast goes to the host after all queued messages; later messages wait for its acknowledgement.
  */
 
 const SENDS_BEHIND_A_REQUEST = 64
@@ -504,23 +504,26 @@ const EVERYBODY = -1
 export interface Queued {
   readonly kind: 'send' | 'request'
   /** Claims room and writes the message. Returns false if there is no room. */
-  claim(): boolean
+  reserve(): boolean
   /**
    * Writes the message to the host, which admits it when there is room. `isFirst`: no message before it waits at the
    * host, so it may still claim room itself if it has to wait for the outbox.
    */
   ask(isFirst: boolean): void
   /**
-   * Settles with the receipt of a send or the response to a request. A message whose promise settles earlier is never
-   * written.
+   * Settles with the acknowledgement of a send or the response to a request. A message whose promise settles earlier is
+   * never written.
    */
   readonly settled: Promise<unknown>
 }
 
 interface Line {
-  /** Sends at the host whose receipt is outstanding. */
+  /** Sends at the host whose acknowledgement is outstanding. */
   sends: number
-  /** Requests at the host. The response is their only receipt; until it arrives no message may claim room by itself. */
+  /**
+   * Requests at the host. The response is their only acknowledgement; until it arrives no message may claim room by
+   * itself.
+   */
   requests: number
   readonly queued: Queued[]
 }
@@ -550,10 +553,10 @@ export class SendQueue {
     kind: Queued['kind'],
     bytes: number,
     settled: Promise<unknown>,
-    claimed: () => void,
+    reserved: () => void,
     onSent?: (id: string) => void,
   ): void {
-    this.append(this.#outbox.fields.recipient, this.#queued(kind, bytes, settled, claimed, onSent))
+    this.append(this.#outbox.fields.recipient, this.#queued(kind, bytes, settled, reserved, onSent))
   }
 
   append(recipient: number, message: Queued): void {
@@ -572,28 +575,29 @@ export class SendQueue {
     kind: Queued['kind'],
     bytes: number,
     settled: Promise<unknown>,
-    claimed: () => void,
+    reserved: () => void,
     onSent?: (id: string) => void,
   ): Queued {
     const { link } = this.#outbox
     const { recipient, turn, step, correlation } = this.#outbox.fields
     const frame = this.#outbox.encode(bytes)
     const isWithdrawn = () => !this.#waits.has(correlation) // withdrawn a moment ago: the queue does not know it yet
-    const claimLate = () => {
-      if (isWithdrawn() || !link.claim(recipient, bytes, turn, step)) return false
+    const reserveLate = () => {
+      if (isWithdrawn() || !link.reserveRoom(recipient, bytes, turn, step)) return false
       clearFlag(frame, 0, ASKS)
-      setCorrelation(frame, 0, 0) // a send that has room awaits no receipt
+      setCorrelation(frame, 0, 0) // a send that has room awaits no acknowledgement
       return true
     }
     return {
       kind,
       settled,
-      claim: () => {
+      reserve: () => {
         if (isWithdrawn()) return true
-        if (recipient === NOBODY || link.reserve(bytes) < 0 || !link.claim(recipient, bytes, turn, step)) return false
-        if (kind === 'send') setCorrelation(frame, 0, 0) // a send that has room awaits no receipt
+        if (recipient === NOBODY || link.reserve(bytes) < 0 || !link.reserveRoom(recipient, bytes, turn, step))
+          return false
+        if (kind === 'send') setCorrelation(frame, 0, 0) // a send that has room awaits no acknowledgement
         link.put(frame, bytes, kind === 'send' ? 'soon' : 'now')
-        claimed()
+        reserved()
         onSent?.(idOf(frame, 0))
         return true
       },
@@ -603,7 +607,7 @@ export class SendQueue {
         link.post(
           frame,
           bytes,
-          isFirst && kind === 'send' && recipient !== NOBODY ? { claim: claimLate, claimed } : undefined,
+          isFirst && kind === 'send' && recipient !== NOBODY ? { reserve: reserveLate, reserved } : undefined,
         )
         onSent?.(idOf(frame, 0))
       },
@@ -611,8 +615,8 @@ export class SendQueue {
   }
 
   /** Notes a send that an earlier attempt of the turn has already passed to the host. */
-  asked(recipient: number, receipt: Promise<unknown>): void {
-    this.#awaitHost(recipient, this.#lineOf(recipient), 'send', receipt)
+  asked(recipient: number, acknowledgement: Promise<unknown>): void {
+    this.#awaitHost(recipient, this.#lineOf(recipient), 'send', acknowledgement)
   }
 
   /** Passes all queued messages to the host before a broadcast, so that the broadcast overtakes none. */
@@ -621,9 +625,9 @@ export class SendQueue {
       for (let next = line.queued.shift(); next; next = line.queued.shift()) this.#ask(recipient, line, next, false)
   }
 
-  /** Notes a broadcast at the host. Until its receipt arrives no message may claim room by itself. */
-  askedAll(receipt: Promise<unknown>): void {
-    this.asked(EVERYBODY, receipt)
+  /** Notes a broadcast at the host. Until its acknowledgement arrives no message may claim room by itself. */
+  askedAll(acknowledgement: Promise<unknown>): void {
+    this.asked(EVERYBODY, acknowledgement)
   }
 
   #lineOf(recipient: number): Line {
@@ -656,7 +660,7 @@ export class SendQueue {
     for (let next = line.queued[0]; next; next = line.queued[0]) {
       const sends = line.sends + (this.#lines.get(EVERYBODY)?.sends ?? 0)
       const first = sends === 0 && line.requests === 0
-      if (first && next.claim()) {
+      if (first && next.reserve()) {
         line.queued.shift()
         continue
       }

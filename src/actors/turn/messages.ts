@@ -170,7 +170,7 @@ export class Messenger {
     const { recipient, step, turn } = outbox.fields
     if (recipient === NOBODY || (!sends.isEmpty && sends.open(recipient))) return -1
     const at = link.reserve(bytes)
-    return at >= 0 && link.claim(recipient, bytes, turn, step) ? at : -1
+    return at >= 0 && link.reserveRoom(recipient, bytes, turn, step) ? at : -1
   }
 
   /** Queues a send for which there is no room. */
@@ -180,12 +180,12 @@ export class Messenger {
     const correlation = waits.next()
     fields.correlation = correlation
     const verdict = this.#calls.add(correlation, 'send', to, options.signal)
-    const claimed = () => {
+    const reserved = () => {
       const wait = waits.get(correlation)
-      // The room may exist because another turn got a receipt.
+      // The room may exist because another turn got an acknowledgement.
       if (wait) this.#thread.goingOn.with(this.#turn.start, () => wait.order.settle(() => wait.settle(undefined)))
     }
-    sends.add('send', bytes, verdict, claimed)
+    sends.add('send', bytes, verdict, reserved)
     return verdict as Promise<void>
   }
 
@@ -205,7 +205,7 @@ export class Messenger {
 
   /**
    * Broadcasts through the host, which makes the copies because it knows all agents. No later message to any agent is
-   * sent before the receipt.
+   * sent before the acknowledgement.
    */
   broadcast(content: string, options: RequestOptions): Promise<void> {
     return this.#viaHost(EVERYBODY, options, () => {

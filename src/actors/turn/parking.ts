@@ -93,8 +93,8 @@ export class GoingOn {
 const UNUSED = -1
 /** Slot of a turn that was never parked, or for which parking is not tracked. Most turns get no other. */
 export const NO_SLOT = -1
-/** Slot of a shelved turn. */
-const SHELVED = -2
+/** Slot of a suspended turn. */
+const SUSPENDED = -2
 
 export class Parking {
   readonly #words: Int32Array
@@ -167,19 +167,19 @@ export class Parking {
   }
 
   /** Frees the slot of a turn that waits for a person. Its permit is taken; what it does by itself asks for one. */
-  shelve(turn: ParkableTurn): void {
-    if (!this.isAsked || turn.slot === SHELVED) return
+  suspend(turn: ParkableTurn): void {
+    if (!this.isAsked || turn.slot === SUSPENDED) return
     if (turn.slot >= 0) {
       this.#tell(turn.slot, 0)
       this.#told[turn.slot] = UNUSED
       this.#regained(turn.slot)
     }
-    turn.slot = SHELVED
+    turn.slot = SUSPENDED
   }
 
-  /** Lets a shelved turn be parked again: it has a permit. */
-  unshelve(turn: ParkableTurn): void {
-    if (turn.slot === SHELVED) turn.slot = NO_SLOT
+  /** Lets a suspended turn be parked again: it has a permit. */
+  resume(turn: ParkableTurn): void {
+    if (turn.slot === SUSPENDED) turn.slot = NO_SLOT
   }
 
   #tell(slot: number, word: number): void {

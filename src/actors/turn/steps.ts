@@ -35,7 +35,7 @@ export class WrittenSteps {
     return written
   }
 
-  /** Notes that the host has written it. The step may be one of an earlier life. */
+  /** Notes that the host has written it. The step may be one of an earlier incarnation. */
   written(place: StepPlace): void {
     const begin = this.#waiting.get(keyOf(place))
     this.#waiting.delete(keyOf(place))

@@ -4,7 +4,7 @@
  * Facts are taken while the team works: each has the number of the entry behind which it holds.
  */
 
-import { EntryEncoder, type EntrySpan, entrySpans, isLettersEnd, isOfLife, isOfLog } from '../log/entry-codec.ts'
+import { EntryEncoder, type EntrySpan, entrySpans, isLettersEnd, isOfIncarnation, isOfLog } from '../log/entry-codec.ts'
 import type { AloneEntry } from '../log/read-entries.ts'
 import type { HostRecord } from '../log/records.ts'
 import type { Block, Checkpoint, LogStore, Position } from '../store/log-files.ts'
@@ -111,7 +111,7 @@ async function* openEntries({ runs, position, ofTeam }: Moment, source: Source):
   const since = Math.min(...runs.filter((run) => run.open && !run.own).map(({ startedAt }) => startedAt))
   const isKept: IsKept = ({ run, seq, at }, entry) => {
     if (run !== 0) return open.has(run)
-    return ofTeam.has(seq) || isOfLog(entry) || isLettersEnd(entry) || (at >= since && isOfLife(entry))
+    return ofTeam.has(seq) || isOfLog(entry) || isLettersEnd(entry) || (at >= since && isOfIncarnation(entry))
   }
   const again = new Map<number, Uint8Array>()
   for (const run of runs)

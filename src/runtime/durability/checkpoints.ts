@@ -9,7 +9,7 @@ import { unlessAborted } from '../../shared/on-abort.ts'
 import type { KeepSettings } from '../settings/settings.ts'
 import type { Checkpoint, LogStore, Position } from '../store/log-files.ts'
 import { checkpointPieces, type LogPart, type Moment } from './checkpoint.ts'
-import type { OldLog } from './recovered-log.ts'
+import type { RecoveredLog } from './recovered-log.ts'
 import type { LoggedRun, Referrers } from './run-index.ts'
 import { Slices } from './slices.ts'
 import type { Fact } from './team-facts.ts'
@@ -22,7 +22,7 @@ export interface TakenLog {
   readonly store: LogStore
   readonly keep: KeepSettings
   /** The log as it was opened. Its indices of runs and parts go on. */
-  readonly old: OldLog
+  readonly old: RecoveredLog
   readonly last?: Checkpoint | undefined
   readonly past: PastRunReader
   facts(): Iterable<Fact>

@@ -6,7 +6,7 @@
 
 import { CancelledError, describe } from '../../shared/errors.ts'
 import { unlessAborted } from '../../shared/on-abort.ts'
-import { entrySpans, isOfLife, isOfLog, leanOf, partsIn } from '../log/entry-codec.ts'
+import { entrySpans, isOfIncarnation, isOfLog, leanOf, partsIn } from '../log/entry-codec.ts'
 import type { Block, Position } from '../store/log-files.ts'
 import { CARRIED_BYTES, Carrier, type LogPart } from './checkpoint.ts'
 import { Checkpoints, type TakenLog } from './checkpoints.ts'
@@ -319,7 +319,8 @@ export class Compactor {
       if (block.position >= until) break
       for (const { run, seq, at, from: start, to } of entrySpans(block.entries)) {
         const entry = block.entries.subarray(start, to)
-        const ofTeam = run === 0 && (carried.has(seq) || isOfLog(entry) || (isOfLife(entry) && index.isUnderWayAt(at)))
+        const ofTeam =
+          run === 0 && (carried.has(seq) || isOfLog(entry) || (isOfIncarnation(entry) && index.isUnderWayAt(at)))
         if (ofTeam || (index.get(run) && !this.#isAlone(entry))) carrier.add(run, seq, entry)
       }
       if (carrier.bytes >= CARRIED_BYTES) await this.#append(carrier.take())

@@ -7,7 +7,7 @@ import { idOf } from '../../mailbox/frame.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
 import type { Scheduler, Timer } from '../../shared/clock.ts'
 import { DramatisError, describe, LogLostError, TeamClosedError } from '../../shared/errors.ts'
-import type { Cell } from '../host/agent.ts'
+import type { Agent } from '../host/agent.ts'
 import type { Journal, JournalKeeper, LogFigures, LogHealth } from '../host/journal.ts'
 import type { RunState } from '../host/run.ts'
 import { EntryEncoder } from '../log/entry-codec.ts'
@@ -148,7 +148,7 @@ export class LogKeeper implements JournalKeeper {
   readonly #encoder = new EntryEncoder()
   readonly #buffers = new BlockBuffers()
   #pending: LogEntry[] = []
-  #handed: { cell: Cell; envelope: Envelope<RunState> }[] = []
+  #handed: { agent: Agent; envelope: Envelope<RunState> }[] = []
   #isScheduled = false
   /** Settles when the store has written all that it was given: until then it gets nothing more. */
   #resting: Promise<void> | undefined
@@ -177,9 +177,9 @@ export class LogKeeper implements JournalKeeper {
     this.#schedule()
   }
 
-  handed(cell: Cell, envelope: Envelope<RunState>): void {
+  handed(agent: Agent, envelope: Envelope<RunState>): void {
     if (this.#over) return
-    this.#handed.push({ cell, envelope })
+    this.#handed.push({ agent, envelope })
     this.#schedule()
   }
 
@@ -328,13 +328,13 @@ export class LogKeeper implements JournalKeeper {
 
   /** Records the open turns that messages were given: frames of a turn have its number, and no message. */
   #noteTurns(): void {
-    const open = this.#handed.filter(({ cell, envelope }) => cell.mailbox.holds(envelope))
+    const open = this.#handed.filter(({ agent, envelope }) => agent.mailbox.holds(envelope))
     this.#handed = []
     if (open.length === 0) return
     this.#needs.journal.keep(undefined, {
       kind: 'turns',
-      turns: open.map(({ cell, envelope: { memory, at, turn, attempt } }) => [
-        cell.index,
+      turns: open.map(({ agent, envelope: { memory, at, turn, attempt } }) => [
+        agent.index,
         turn,
         attempt,
         idOf(memory, at),

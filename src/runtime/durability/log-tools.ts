@@ -2,7 +2,7 @@
 import type { Logger } from '../../actors/definition/tool.ts'
 import { NOBODY, recipientOf, senderOf } from '../../mailbox/frame.ts'
 import { type Scheduler, systemClock } from '../../shared/clock.ts'
-import { entrySpans, isOfLife, isOfLog, runsIn } from '../log/entry-codec.ts'
+import { entrySpans, isOfIncarnation, isOfLog, runsIn } from '../log/entry-codec.ts'
 import { SEQ_STEP } from '../log/records.ts'
 import { framesIn } from '../log/run-log.ts'
 import type { KeepSettings } from '../settings/settings.ts'
@@ -20,8 +20,8 @@ import { LogRewriter } from '../store/log-reader.ts'
 import { storedBlock } from '../store/segments.ts'
 import { CARRIED_BYTES, Carrier } from './checkpoint.ts'
 import { type Compacted, Compactor } from './compactor.ts'
-import { carriedRecords, LONGEST_WINDOW_MS, OldLog, oldFacts } from './recovered-log.ts'
-import type { OldRun } from './recovered-run.ts'
+import { carriedRecords, LONGEST_WINDOW_MS, oldFacts, RecoveredLog } from './recovered-log.ts'
+import type { RecoveredRun } from './recovered-run.ts'
 import type { LoggedRun } from './run-index.ts'
 import { RecordWriter } from './team-facts.ts'
 import { PastRunReader, type TraceArchive } from './trace-archive.ts'
@@ -48,7 +48,7 @@ export async function compactLog(
 ): Promise<Compacted> {
   const { incarnation, ended } = await store.open()
   const before = store.bytes
-  const old = await OldLog.from(() => store.read(), LONGEST_WINDOW_MS)
+  const old = await RecoveredLog.from(() => store.read(), LONGEST_WINDOW_MS)
   if (believesClock) old.index.time.believe(clock.now())
   const archive = archiveFor?.((index) => old.names.get(index)?.name ?? `#${index}`)
   await archive?.open()
@@ -111,7 +111,7 @@ interface Judged {
 
 export interface LogExamination {
   /** The log as far as it can be read. */
-  readonly old: OldLog
+  readonly old: RecoveredLog
   readonly segments: number
   readonly blocks: number
   readonly bytes: number
@@ -159,7 +159,7 @@ export async function examineLog(folder: string, files: LogFiles, signal?: Abort
     else shape.gaps.push(part.gap)
   }
   const broken = new Set<number>()
-  const old = await OldLog.from(() => wholeBlocks(folder, files, signal), LONGEST_WINDOW_MS, {
+  const old = await RecoveredLog.from(() => wholeBlocks(folder, files, signal), LONGEST_WINDOW_MS, {
     lost: ({ run }) => broken.add(run),
   })
   return shape.judged(old, broken)
@@ -201,7 +201,7 @@ class Shape {
     }
   }
 
-  judged(old: OldLog, broken: ReadonlySet<number>): LogExamination {
+  judged(old: RecoveredLog, broken: ReadonlySet<number>): LogExamination {
     const { damages, gaps, tail } = this
     const touched = new Set(broken)
     const judged = new Map(gaps.flatMap((gap) => this.#judge(gap, old)).map((each) => [each.damage, each]))
@@ -234,7 +234,7 @@ class Shape {
   }
 
   /** Returns the runs that may have had entries in a gap, for each place where these may have been. */
-  #judge(gap: Gap, old: OldLog): Judged[] {
+  #judge(gap: Gap, old: RecoveredLog): Judged[] {
     const stated = statedRuns(gap)
     if (stated)
       return gap.damages.map((damage, i) => {
@@ -247,7 +247,7 @@ class Shape {
   }
 
   /** `touched`: also runs that only damaged blocks name. */
-  #headless({ gone, index }: OldLog, touched: ReadonlySet<number>): number {
+  #headless({ gone, index }: RecoveredLog, touched: ReadonlySet<number>): number {
     if (this.gaps.length === 0) return 0
     const seen = new Set([...this.spans.keys(), ...touched])
     return [...seen].filter((run) => run !== 0 && !index.get(run) && !gone.has(run)).length
@@ -281,7 +281,7 @@ function statedRuns({ from, to, damages }: Gap): Set<number>[] | undefined {
 }
 
 /** Checks that the log has a name for each agent that has to do with an open run. */
-function hasNames({ entries }: OldRun, { names }: OldLog): boolean {
+function hasNames({ entries }: RecoveredRun, { names }: RecoveredLog): boolean {
   for (const [memory, at] of framesIn(entries))
     for (const index of [senderOf(memory, at), recipientOf(memory, at)])
       if (index !== NOBODY && !names.has(index)) return false
@@ -352,7 +352,7 @@ async function rewrite(
   for await (const { entries } of wholeBlocks(folder, files)) {
     for (const { run, seq, at, from, to } of entrySpans(entries)) {
       const entry = entries.subarray(from, to)
-      const ofTeam = carried.has(seq) || isOfLog(entry) || (isOfLife(entry) && old.index.isUnderWayAt(at))
+      const ofTeam = carried.has(seq) || isOfLog(entry) || (isOfIncarnation(entry) && old.index.isUnderWayAt(at))
       if (run === 0 ? ofTeam : isKept(run)) carrier.add(run, seq, entry)
     }
     if (carrier.bytes >= CARRIED_BYTES) await rewriter.append(carrier.take())

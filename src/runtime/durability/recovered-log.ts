@@ -37,7 +37,7 @@ import type { Checkpoint, LogStore, Position, StoredBlock } from '../store/log-f
 import { ThinkingTimes } from '../verbs/deadline-pauses.ts'
 import { piecesOf } from './checkpoint.ts'
 import { keyOf, type OpenMessage, OpenWork } from './open-work.ts'
-import { OldRun, OldTeam } from './recovered-run.ts'
+import { RecoveredRun, RecoveredTeam } from './recovered-run.ts'
 import { hashesIn, PartIndex, type Referrers, RunIndex, type RunRow } from './run-index.ts'
 import type { Slices } from './slices.ts'
 import type { Fact } from './team-facts.ts'
@@ -48,7 +48,7 @@ import type { Fact } from './team-facts.ts'
  */
 const PROGRESS: ReadonlySet<number> = new Set([SEND, REQUEST, CALL, STEP_DONE, NOW, SLEEP, SLEPT])
 
-class OldDeaths {
+class RecoveredDeaths {
   readonly #work: OpenWork
   /** Number of the process: they are counted in their order. */
   #process = 0
@@ -194,7 +194,7 @@ interface Asking {
   ms: number
 }
 
-class OldTimes {
+class RecoveredTimes {
   readonly #openings: Opening[] = []
   readonly #begun = new Map<number, Begun>()
   /** Times in which models and people worked, by run and by agent. */
@@ -342,7 +342,7 @@ interface ReadOptions extends Pick<EntryOptions, 'lost'> {
   readonly slices?: Slices
 }
 
-export class OldLog {
+export class RecoveredLog {
   readonly #restored = new Set<number>()
   /** Blocks that the log has, in their order; those before a checkpoint as parts of the log. */
   readonly blocks: { readonly position: Position; readonly bytes: number }[] = []
@@ -351,13 +351,13 @@ export class OldLog {
   readonly index = new RunIndex()
   readonly parts = new PartIndex()
   /** Runs that have no end, or messages under way. */
-  readonly runs = new Map<number, OldRun>()
+  readonly runs = new Map<number, RecoveredRun>()
   /** Runs that the log has forgotten: some of their entries may still stand there. */
   readonly gone = new Set<number>()
-  readonly team: OldTeam
-  readonly times = new OldTimes()
+  readonly team: RecoveredTeam
+  readonly times = new RecoveredTimes()
   readonly work = new OpenWork((name, run) => this.indexOf(name, run))
-  readonly deaths = new OldDeaths(this.work)
+  readonly deaths = new RecoveredDeaths(this.work)
   /** Names by index, the last one that had it. `run` 0: of the team. */
   readonly names = new Map<number, { readonly name: string; readonly run: number }>()
   /** Agents of the team that have left: number of the last record of it, and of the last turn before it, by index. */
@@ -376,7 +376,7 @@ export class OldLog {
   name: string | undefined
 
   constructor(windowMs: number) {
-    this.team = new OldTeam(windowMs)
+    this.team = new RecoveredTeam(windowMs)
   }
 
   /**
@@ -384,8 +384,8 @@ export class OldLog {
    * model calls have cost. `lost`: called with entries that cannot be read, which are an error otherwise. `slices`:
    * lets others have a turn meanwhile.
    */
-  static async from(read: ReadFrom, windowMs = 0, { lost, slices }: ReadOptions = {}): Promise<OldLog> {
-    const log = new OldLog(windowMs)
+  static async from(read: ReadFrom, windowMs = 0, { lost, slices }: ReadOptions = {}): Promise<RecoveredLog> {
+    const log = new RecoveredLog(windowMs)
     const options = lost ? { lost } : {}
     for await (const entry of entriesOf(read, { seen: (block) => log.wrote(block), ...options })) {
       log.see(entry)
@@ -430,7 +430,7 @@ export class OldLog {
   }
 
   async end(read: ReadFrom, options: EntryOptions = {}): Promise<void> {
-    await this.#takeBack(read, options)
+    await this.#restore(read, options)
     // Agents that went with their runs: the process may have died before it had said so.
     for (const [index, { run }] of this.names) if (run !== 0 && !this.runs.has(run)) this.team.forgetAgent(index)
     const over = [...this.index.values()].filter(({ index }) => !this.runs.has(index))
@@ -482,7 +482,7 @@ export class OldLog {
   }
 
   /** Reads the runs again that have got a message when nothing of them was under way any more. */
-  async #takeBack(readFrom: ReadFrom, options: EntryOptions): Promise<void> {
+  async #restore(readFrom: ReadFrom, options: EntryOptions): Promise<void> {
     const given = new Set<number>()
     for (const { run } of this.work.messages()) if (!this.runs.has(run)) given.add(run)
     if (given.size === 0) return
@@ -493,7 +493,7 @@ export class OldLog {
     for await (const entry of entriesOf(read, { ...options, runs })) {
       if (entry.run === 0) for (const run of given) this.runs.get(run)?.meanwhile(entry)
       else if (!given.has(entry.run)) continue
-      else if (entry.kind === 'run.launched') this.runs.set(entry.run, new OldRun(entry))
+      else if (entry.kind === 'run.launched') this.runs.set(entry.run, new RecoveredRun(entry))
       else this.runs.get(entry.run)?.see(entry)
     }
   }
@@ -561,7 +561,7 @@ export class OldLog {
         this.openTools.delete(record.callId)
         return
       case 'run.launched':
-        this.runs.set(record.run, new OldRun(record))
+        this.runs.set(record.run, new RecoveredRun(record))
         if (record.threadId !== undefined)
           this.team.states.conversations.owners.begin(record.threadId, callerIn(record.metadata))
     }
@@ -599,8 +599,8 @@ export async function logSince(
   store: Pick<LogStore, 'read'>,
   windowMs: number,
   slices: Slices,
-): Promise<OldLog> {
-  const log = new OldLog(windowMs)
+): Promise<RecoveredLog> {
+  const log = new RecoveredLog(windowMs)
   const decoder = new EntryDecoder()
   const facts = await readPieces(checkpoint, log, decoder, slices)
   let told = 0
@@ -635,7 +635,7 @@ const all = () => true
 /** Puts the index in place and the entries of the runs that were open. Returns the facts of the team. */
 async function readPieces(
   checkpoint: Checkpoint,
-  log: OldLog,
+  log: RecoveredLog,
   decoder: EntryDecoder,
   slices: Slices,
 ): Promise<HostRecord[]> {
@@ -675,11 +675,11 @@ interface Options {
 }
 
 /** Returns the numbers of the records of the team that are carried under them (see `Compactor`). */
-export const carriedRecords = ({ left, parts, referrers }: OldLog): ReadonlySet<number> =>
+export const carriedRecords = ({ left, parts, referrers }: RecoveredLog): ReadonlySet<number> =>
   new Set([...Array.from(left.values(), ({ seq }) => seq), ...parts.needed(referrers)])
 
 export function* oldFacts(
-  old: OldLog,
+  old: RecoveredLog,
   now: number,
   { isKept = () => true, margin = 0 }: Options = {},
 ): Generator<Fact> {

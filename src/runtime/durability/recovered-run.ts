@@ -36,7 +36,7 @@ import { framesIn } from '../log/run-log.ts'
 import type { EndingState } from '../settings/team-shape.ts'
 import { Payments } from '../verbs/budgets.ts'
 
-export class OldRun {
+export class RecoveredRun {
   readonly index: number
   readonly launched: RecordOf<'run.launched'>
   /** Entries that readers of a run get, in their order. */
@@ -89,7 +89,7 @@ export class OldRun {
 enablePatches()
 
 /** Fold of what agents have: their states, those that they have for runs, and their conversations. */
-export class OldStates {
+export class RecoveredStates {
   readonly ofAgents = new Map<number, object>()
   /** Conversations across runs. What looks like one is taken for one: who puts them in place knows the agents. */
   readonly conversations = new Conversations()
@@ -168,8 +168,8 @@ function isConversation(state: object): state is Conversation {
   return Array.isArray(turns) && turns.every((turn) => Array.isArray(Object(turn).messages))
 }
 
-export class OldTeam {
-  readonly states = new OldStates()
+export class RecoveredTeam {
+  readonly states = new RecoveredStates()
   /** Dead letters that nobody has sent again or discarded. */
   readonly letters = new DeadLetterList()
   /** Model calls that the window of the team counts. */

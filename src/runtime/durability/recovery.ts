@@ -18,7 +18,7 @@ import {
   errorData,
   UnknownAgentError,
 } from '../../shared/errors.ts'
-import { type Cell, NO_TURN, type OpenRequest } from '../host/agent.ts'
+import { type Agent, NO_TURN, type OpenRequest } from '../host/agent.ts'
 import { turnWithin } from '../host/delegation.ts'
 import { hasDependencies } from '../host/mailboxes.ts'
 import { callerIn, type RunState } from '../host/run.ts'
@@ -27,8 +27,8 @@ import type { RunBook } from '../runs/runs.ts'
 import type { Supervisor } from '../supervision/host.ts'
 import { isDone } from '../verbs/task-board.ts'
 import type { OpenCallFrame, OpenMessage, OpenWait } from './open-work.ts'
-import type { OldLog } from './recovered-log.ts'
-import type { OldRun } from './recovered-run.ts'
+import type { RecoveredLog } from './recovered-log.ts'
+import type { RecoveredRun } from './recovered-run.ts'
 import { RunRecovery } from './run-recovery.ts'
 import type { TeamParts } from './team-facts.ts'
 
@@ -41,7 +41,7 @@ import type { TeamParts } from './team-facts.ts'
 /** Open message of an earlier process that was taken up, and its agent. */
 export interface TakenUp {
   readonly message: OpenMessage
-  readonly cell: Cell
+  readonly agent: Agent
   readonly envelope: Envelope<RunState>
 }
 
@@ -52,20 +52,20 @@ const STAGE_MS = 2_000
 const LONGEST_STAGE_MS = 60_000
 
 /** Returns the deaths in a row after which a turn of that agent does not come again. One death proves nothing. */
-const mostDeaths = ({ settings }: Cell): number => Math.max(2, settings.supervision.poisonAttempts)
+const mostDeaths = ({ settings }: Agent): number => Math.max(2, settings.supervision.poisonAttempts)
 
 /** Returns the error for a turn that does not come again because it ended its processes. */
-function poisonIn({ message, cell }: TakenUp, { deaths }: OldLog): AgentCrashedError | undefined {
+function poisonIn({ message, agent }: TakenUp, { deaths }: RecoveredLog): AgentCrashedError | undefined {
   const count = message.deaths
   const [accused, other] = deaths.accused
-  if (accused !== message || other || count < mostDeaths(cell)) return undefined
-  const text = `The process died ${count} times in a row while agent "${cell.name}" worked on this message, the last time when nothing else was under way; it is not tried again. Look for native code that crashes, and for a lack of memory.`
-  return new AgentCrashedError(text, { agent: cell.name, processDeaths: count })
+  if (accused !== message || other || count < mostDeaths(agent)) return undefined
+  const text = `The process died ${count} times in a row while agent "${agent.name}" worked on this message, the last time when nothing else was under way; it is not tried again. Look for native code that crashes, and for a lack of memory.`
+  return new AgentCrashedError(text, { agent: agent.name, processDeaths: count })
 }
 
 /** Returns the stages in which the turns begin that may have ended the processes; none if nothing is known. */
-function stagesOf(taken: readonly TakenUp[], { deaths, work }: OldLog): Stage[] {
-  const suspects = taken.filter(({ cell, message }) => message.deaths >= mostDeaths(cell) - 1)
+function stagesOf(taken: readonly TakenUp[], { deaths, work }: RecoveredLog): Stage[] {
+  const suspects = taken.filter(({ agent, message }) => message.deaths >= mostDeaths(agent) - 1)
   if (suspects.length === 0) return []
   const waiting = new Set<string>()
   for (const { caller, turn } of [...work.waits, ...work.calls]) waiting.add(`${caller} ${turn}`)
@@ -88,7 +88,7 @@ function grouped(suspects: readonly TakenUp[]): TakenUp[][] {
 }
 
 function crashLimitOf(group: readonly TakenUp[]): number {
-  const more = Math.max(...group.map(({ cell, message }) => message.deaths - mostDeaths(cell) + 1))
+  const more = Math.max(...group.map(({ agent, message }) => message.deaths - mostDeaths(agent) + 1))
   return Math.min(STAGE_MS * 2 ** more, LONGEST_STAGE_MS)
 }
 
@@ -98,13 +98,13 @@ function crashLimitOf(group: readonly TakenUp[]): number {
 
 class MessageRecovery {
   readonly #owners: Supervisor
-  readonly #old: OldLog
+  readonly #old: RecoveredLog
   readonly #states: ReadonlyMap<number, RunState>
   readonly #onMismatch: OnMismatch
   readonly #envelopes = new Map<OpenMessage, Envelope<RunState>>()
 
   /** `states`: the runs that there are, by index. `onMismatch`: what becomes of them if code of theirs has changed. */
-  constructor(owners: Supervisor, old: OldLog, states: ReadonlyMap<number, RunState>, onMismatch: OnMismatch) {
+  constructor(owners: Supervisor, old: RecoveredLog, states: ReadonlyMap<number, RunState>, onMismatch: OnMismatch) {
     this.#owners = owners
     this.#old = old
     this.#states = states
@@ -132,14 +132,14 @@ class MessageRecovery {
     Object.assign(envelope, { turn, attempt, ...(!run.over && { onMismatch: this.#onMismatch }) })
     const { sinceMs, pausedMs, attemptMs } = turnTimes ?? { sinceMs: 0, pausedMs: 0, attemptMs: 0 }
     envelope.begunAt = now - sinceMs
-    pauses.takeUp(envelope, pausedMs, Math.min(pausedMs, times.askedMs(message.run)), attemptMs)
+    pauses.restore(envelope, pausedMs, Math.min(pausedMs, times.askedMs(message.run)), attemptMs)
   }
 
   /** Adds a wait for an answer. `settle`: takes the answer for a caller in the host. */
   wait({ caller: index, correlation, turn, message }: OpenWait, settle: OpenRequest['settle']): void {
     const envelope = this.#envelopes.get(message)
-    const { cells } = this.#owners.directory
-    const caller = cells[index]
+    const { byIndex: agents } = this.#owners.directory
+    const caller = agents[index]
     if (!envelope || !caller) return
     const { memory, at } = message
     const { retries = caller.settings.retries, idempotent } = frame.policyOf(memory, at)
@@ -147,12 +147,12 @@ class MessageRecovery {
     const call = frame.stepOf(memory, at)
     const isOffer = correlation < 0 && call !== 0
     const isOffering = (open: OpenCallFrame) => open.caller === index && open.correlation === call
-    this.#owners.requests.takeUp({
+    this.#owners.requests.restore({
       caller,
       correlation,
       run: envelope.run,
       turn: isOffer ? ([...this.#old.work.calls].find(isOffering)?.turn ?? NO_TURN) : turn,
-      callee: cells[message.recipient]!,
+      callee: agents[message.recipient]!,
       envelope,
       streams: (frame.flagsOf(memory, at) & frame.STREAMS) !== 0,
       settle: index === 1 ? (settle ?? (() => {})) : correlation < 0 ? () => {} : undefined,
@@ -161,7 +161,7 @@ class MessageRecovery {
       group: caller.first.groups.restore(turn, waiting & frame.MOST_GROUPS),
       signalled: (waiting & frame.SIGNALLED) !== 0,
       tried: 1,
-      grantedMs: grantedMs(message, cells[message.recipient]!),
+      grantedMs: grantedMs(message, agents[message.recipient]!),
       replaced: 0,
       offers: isOffer,
     })
@@ -170,7 +170,7 @@ class MessageRecovery {
   deliver(message: OpenMessage): void {
     const { blocked, directory, mailboxes, redelivery, requests, team } = this.#owners
     const envelope = this.#envelopes.get(message)
-    const callee = directory.cells[message.recipient]
+    const callee = directory.byIndex[message.recipient]
     if (!envelope || !callee) return this.#refuse(message)
     const { memory, at, run, turn } = envelope
     run.open += 1
@@ -184,8 +184,8 @@ class MessageRecovery {
       if (within && 'memory' in within) envelope.within = within
     }
     team.force(callee.index, envelope.bytes)
-    if (turn > 0) redelivery.takeUp(callee, envelope)
-    else mailboxes.takeUp(callee, envelope)
+    if (turn > 0) redelivery.restore(callee, envelope)
+    else mailboxes.restore(callee, envelope)
   }
 
   /** Refuses a message to an agent that the program does not have any more: who waits for it is told. */
@@ -198,7 +198,7 @@ class MessageRecovery {
     const error = new AgentTerminatedError(text, { agent })
     journal.deadLetter(run, memory, at, 'unknown_agent', [error])
     for (const { caller: asks, correlation, turn, message } of this.#old.work.waits) {
-      const caller = directory.cells[asks]
+      const caller = directory.byIndex[asks]
       if (message.id !== id || !caller || caller.removed) continue
       requests.refuse({ caller, correlation, run, turn, settle: undefined, from: recipient, memory, at }, error)
     }
@@ -214,8 +214,8 @@ class MessageRecovery {
     const awaited = new Set(Array.from(this.#old.work.waits, ({ message }) => message))
     for (const [message, envelope] of this.#envelopes) {
       const { memory, at, handedOff, recipient } = message
-      const callee = directory.cells[recipient]!
-      const each = { message, cell: callee, envelope }
+      const callee = directory.byIndex[recipient]!
+      const each = { message, agent: callee, envelope }
       const poison = envelope.cancelled ? undefined : poisonIn(each, this.#old)
       if (poison) {
         envelope.deaths = [{ error: errorData(poison), epoch: callee.epoch, alone: true, fingerprint: null }]
@@ -229,20 +229,20 @@ class MessageRecovery {
   }
 
   #beginCarefully(taken: readonly TakenUp[]): void {
-    const { caution, directory, logger, pauses } = this.#owners
+    const { stagedStart, directory, logger, pauses } = this.#owners
     if (!this.#old.deaths.hasDied) return
-    caution.watch(directory.actors)
+    stagedStart.watch(directory.actors)
     const stages = stagesOf(taken, this.#old)
-    caution.hold(stages)
+    stagedStart.hold(stages)
     if (stages.length === 0) return
     const suspects = stages.flatMap((stage) => stage.suspects)
     const text =
       'processes with this log died again and again, and some turns got no further meanwhile: these begin first, one by one, and nothing else until it is known which one it is'
-    logger.warn({ turns: suspects.length, agents: [...new Set(suspects.map(({ cell }) => cell.name))] }, text)
-    for (const { cell, envelope } of taken) {
+    logger.warn({ turns: suspects.length, agents: [...new Set(suspects.map(({ agent }) => agent.name))] }, text)
+    for (const { agent, envelope } of taken) {
       const { run, turn } = envelope
-      const begins = turn === 0 ? undefined : caution.until(envelope)
-      if (begins) void pauses.during({ cell, turn, correlation: 0, run }, () => begins)
+      const begins = turn === 0 ? undefined : stagedStart.until(envelope)
+      if (begins) void pauses.during({ agent, turn, correlation: 0, run }, () => begins)
     }
   }
 
@@ -252,11 +252,11 @@ class MessageRecovery {
   }
 
   /** Tells senders that their messages are accepted: those waited for room, or for all recipients. */
-  giveReceipts(): void {
+  acknowledge(): void {
     const { directory, requests } = this.#owners
     for (const { run: index, memory, at } of this.#old.asking.values()) {
       const run = this.#states.get(index)
-      const sender = directory.cells[frame.senderOf(memory, at)]
+      const sender = directory.byIndex[frame.senderOf(memory, at)]
       if (run && sender && !sender.removed) requests.acknowledge(sender, run, memory, at)
     }
   }
@@ -266,27 +266,27 @@ class MessageRecovery {
    * turn: tools run code that may end the process. A call of a turn that does not come again is withdrawn.
    */
   serveCalls(): void {
-    const { calls, cancellation, caution, lifecycle } = this.#owners
+    const { calls, cancellation, stagedStart, lifecycle } = this.#owners
     for (const { caller, correlation, turn, run: index, memory, at, entry } of [...this.#old.work.calls]) {
       const run = this.#states.get(index)
-      const cell = this.#owners.directory.present(caller)
-      if (!run || !cell) continue
-      const envelope = cell.messageOf(turn)
+      const agent = this.#owners.directory.present(caller)
+      if (!run || !agent) continue
+      const envelope = agent.messageOf(turn)
       if (!envelope) {
-        cancellation.logCancel({ caller: cell, correlation, run, turn })
+        cancellation.logCancel({ caller: agent, correlation, run, turn })
         continue
       }
       const isTool = frame.readBody(memory, at).content === 'tool'
-      const loaded = isTool && [...cell.instances.map((each) => lifecycle.ready(each)), caution.until(envelope)]
+      const loaded = isTool && [...agent.instances.map((each) => lifecycle.ready(each)), stagedStart.until(envelope)]
       const ready = loaded && Promise.all(loaded).then(noMatter, noMatter)
       const passedMs = this.#old.times.since(entry)
-      calls.serve(cell, run, memory, at, { passedMs, ...(ready && { ready }) })
+      calls.serve(agent, run, memory, at, { passedMs, ...(ready && { ready }) })
     }
   }
 }
 
 /** Returns the time that the tries of a turn have added to the wait for its answer. */
-function grantedMs({ memory, at, retried }: OpenMessage, { settings }: Cell): number {
+function grantedMs({ memory, at, retried }: OpenMessage, { settings }: Agent): number {
   const limit = frame.limitOf(memory, at)
   if (retried === 0 || frame.isWallClockLimit(limit)) return 0
   return retried * (frame.answerMsOf(limit) ?? settings.responseTimeoutMs)
@@ -295,7 +295,7 @@ function grantedMs({ memory, at, retried }: OpenMessage, { settings }: Cell): nu
 const noMatter = () => {}
 
 /** Gives the agents of the team the indices that they had, and continues all numbers. */
-function restoreNames({ directory, hostMessages, runs }: Supervisor, old: OldLog): void {
+function restoreNames({ directory, hostMessages, runs }: Supervisor, old: RecoveredLog): void {
   const [ofTeam, ofRuns, free] = [new Map<string, number>(), new Set<number>(), new Set<number>()]
   for (const [index, { name, run }] of old.names) {
     if (run === 0) ofTeam.set(name, index)
@@ -303,34 +303,34 @@ function restoreNames({ directory, hostMessages, runs }: Supervisor, old: OldLog
     if (run !== 0 && !old.runs.has(run)) free.add(index)
   }
   directory.reseat(ofTeam, ofRuns, free)
-  for (const [index, counters] of old.counters) directory.cells[index]?.continueFrom(counters)
+  for (const [index, counters] of old.counters) directory.byIndex[index]?.continueFrom(counters)
   hostMessages.continueFrom(old.lastHostNumber)
   runs.continueFrom(old.lastRun)
 }
 
 /** Puts the states of agents in place, their conversations, and what they have for the runs that go on. */
-function restoreStates({ agentStates, directory }: Supervisor, old: OldLog, runs: Iterable<RunState>): void {
+function restoreStates({ agentStates, directory }: Supervisor, old: RecoveredLog, runs: Iterable<RunState>): void {
   for (const [index, state] of old.team.states.ofAgents) {
-    const cell = directory.cells[index] // also of an agent that may be added later
-    if (cell) cell.state = state
+    const agent = directory.byIndex[index] // also of an agent that may be added later
+    if (agent) agent.state = state
   }
   const { owners } = agentStates.conversations
   for (const [threadId, owner] of old.team.states.conversations.owners.all()) owners.set(threadId, owner)
-  for (const { agent, threadId, conversation } of old.team.states.conversations.all()) {
-    const cell = directory.cells[agent]
-    if (cell?.removed || cell?.settings.playedByModel) agentStates.conversations.keep(agent, threadId, conversation)
+  for (const { agent: index, threadId, conversation } of old.team.states.conversations.all()) {
+    const agent = directory.byIndex[index]
+    if (agent?.removed || agent?.settings.playedByModel) agentStates.conversations.keep(index, threadId, conversation)
   }
   for (const { threadId, metadata } of runs) if (threadId !== undefined) owners.begin(threadId, callerIn(metadata)) // whatever became of it meanwhile
   for (const run of runs)
     for (const [index, state] of old.team.states.ofRun(run.index))
-      if (directory.cells[index]) run.states.set(index, state)
+      if (directory.byIndex[index]) run.states.set(index, state)
 }
 
 /**
  * Puts the dead letters into their list. Without those of messages that were sent again and wait for room: all that
  * wait have it now.
  */
-function restoreLetters({ journal, parts }: Supervisor, { team, work }: OldLog): void {
+function restoreLetters({ journal, parts }: Supervisor, { team, work }: RecoveredLog): void {
   for (const { letter, bytes } of team.letters.entries) {
     const { message } = letter
     if (message.parts)
@@ -351,7 +351,7 @@ interface Given {
   readonly owners: Supervisor
   readonly parts: TeamParts
   readonly book: RunBook
-  readonly old: OldLog
+  readonly old: RecoveredLog
   readonly onMismatch: OnMismatch
 }
 
@@ -359,7 +359,7 @@ export class Recovery {
   readonly #owners: Supervisor
   readonly #parts: TeamParts
   readonly #book: RunBook
-  readonly #old: OldLog
+  readonly #old: RecoveredLog
   readonly #runs: RunRecovery
   readonly #onMismatch: OnMismatch
 
@@ -391,7 +391,7 @@ export class Recovery {
     for (const entry of old.team.board) this.#owners.boards.restoreOfTeam(entry)
     restoreLetters(this.#owners, old)
     for (const callId of old.openTools) this.#owners.tools.interrupted.add(callId)
-    const going: OldRun[] = []
+    const going: RecoveredRun[] = []
     const hindrances: DramatisError[] = []
     for (const run of open) {
       const isWanted =
@@ -417,15 +417,15 @@ export class Recovery {
     return lacking
   }
 
-  #rejoin({ joined }: OldRun, run: RunState): void {
-    for (const agent of joined.values()) {
-      const cell = this.#parts.madeAgents.rejoin(run, agent)
-      for (const each of cell?.instances ?? []) void this.#owners.lifecycle.begin(each)
+  #rejoin({ joined }: RecoveredRun, run: RunState): void {
+    for (const newcomer of joined.values()) {
+      const agent = this.#parts.madeAgents.rejoin(run, newcomer)
+      for (const each of agent?.instances ?? []) void this.#owners.lifecycle.begin(each)
     }
   }
 
   /** Checks whether a caller has launched a run again with another schema: it does not go on with that one. */
-  #hasOtherOutput({ launched: { id, query, output } }: OldRun): boolean {
+  #hasOtherOutput({ launched: { id, query, output } }: RecoveredRun): boolean {
     const again = this.#book.get(id)?.state
     return (
       output !== undefined &&
@@ -436,7 +436,7 @@ export class Recovery {
   }
 
   /** Leaves a run as the log has it. `error`: what its callers are told. */
-  #interrupt(run: OldRun, error: DramatisError | undefined): void {
+  #interrupt(run: RecoveredRun, error: DramatisError | undefined): void {
     const { launched, finished } = run
     const isOver = finished !== undefined || launched.own
     const state = this.#runs.stateOf(run)
@@ -452,7 +452,7 @@ export class Recovery {
    * Returns why the team as it is cannot go on with a run: it lacks an agent that has a message of the run, or cannot
    * have one that was made in it.
    */
-  #hindrance(run: OldRun): DramatisError | undefined {
+  #hindrance(run: RecoveredRun): DramatisError | undefined {
     const { index, launched } = run
     const { names, work } = this.#old
     const { directory } = this.#owners
@@ -469,7 +469,7 @@ export class Recovery {
     return new UnknownAgentError(text, { agent: agents[0], runId: launched.id, missing: agents })
   }
 
-  #misfit(run: OldRun): DramatisError | undefined {
+  #misfit(run: RecoveredRun): DramatisError | undefined {
     for (const agent of run.joined.values())
       try {
         this.#parts.madeAgents.assertFits(this.#runs.stateOf(run), agent)
@@ -480,19 +480,19 @@ export class Recovery {
     return undefined
   }
 
-  #goOn(open: readonly OldRun[], onMismatch: OnMismatch): void {
+  #goOn(open: readonly RecoveredRun[], onMismatch: OnMismatch): void {
     const runs = this.#runs
     const { work } = this.#old
     const states = new Map(open.map((run) => [run.index, runs.stateOf(run)]))
     for (const run of open) this.#rejoin(run, runs.stateOf(run))
     const messages = new MessageRecovery(this.#owners, this.#old, states, onMismatch)
     for (const message of work.messages()) messages.message(message)
-    const settles = new Map(open.map((run) => [run.index, runs.takeUp(run)]))
+    const settles = new Map(open.map((run) => [run.index, runs.restore(run)]))
     for (const wait of work.waits) messages.wait(wait, settles.get(wait.message.run))
     for (const message of work.messages()) messages.deliver(message)
     for (const run of open) runs.fold(run)
     this.#owners.readersRestored(new Set(states.values()))
-    messages.giveReceipts()
+    messages.acknowledge()
     messages.judge()
     messages.serveCalls()
     for (const run of open) {

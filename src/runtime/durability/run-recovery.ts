@@ -13,8 +13,8 @@ import type { RunBook } from '../runs/runs.ts'
 import type { Supervisor } from '../supervision/host.ts'
 import { noteTold, watch } from '../verbs/calls.ts'
 import { isDone } from '../verbs/task-board.ts'
-import type { OldLog } from './recovered-log.ts'
-import { type OldRun, OldStates } from './recovered-run.ts'
+import type { RecoveredLog } from './recovered-log.ts'
+import { type RecoveredRun, RecoveredStates } from './recovered-run.ts'
 
 /*
  * Puts in place what the entries of a run of an earlier process say: its board, sync points, tasks, subscriptions,
@@ -32,18 +32,18 @@ const LASTING: ReadonlySet<string> = new Set(['subscribe', 'watch', 'spawn', 'de
 
 class RunFold {
   readonly #owners: Supervisor
-  readonly #old: OldLog
+  readonly #old: RecoveredLog
   readonly #state: RunState
   readonly #calls = new Map<string, LastingCall>()
 
-  constructor(owners: Supervisor, old: OldLog, state: RunState) {
+  constructor(owners: Supervisor, old: RecoveredLog, state: RunState) {
     this.#owners = owners
     this.#old = old
     this.#state = state
   }
 
   /** Reads the entries of a run. The board of a run that has ended is in its place already. */
-  read({ entries, finished, subscribed }: OldRun): void {
+  read({ entries, finished, subscribed }: RecoveredRun): void {
     for (const entry of entries) {
       if (entry.kind === 'frames')
         for (let at = entry.from; at < entry.to; at += frame.lengthOf(entry.memory, at)) this.#frame(entry.memory, at)
@@ -51,8 +51,8 @@ class RunFold {
     }
     const { boards, directory } = this.#owners
     for (const { index, pattern, seq } of subscribed) {
-      const cell = directory.present(index)
-      if (cell && seq > (this.#old.left.get(index)?.seq ?? -1)) boards.subscribeAgain(cell, this.#state, pattern)
+      const agent = directory.present(index)
+      if (agent && seq > (this.#old.left.get(index)?.seq ?? -1)) boards.subscribeAgain(agent, this.#state, pattern)
     }
   }
 
@@ -104,15 +104,15 @@ class RunFold {
   #answered({ verb, args, isOfFormer }: LastingCall, index: number, failed: boolean): void {
     const { boards, directory, syncPoints } = this.#owners
     const state = this.#state
-    const cell = directory.present(index)
+    const agent = directory.present(index)
     if (verb === 'synced') syncPoints.of(state, String(args.point))?.heard()
-    else if (verb === 'sync' && cell && !isOfFormer) syncPoints.of(state, String(args.point))?.came(cell)
+    else if (verb === 'sync' && agent && !isOfFormer) syncPoints.of(state, String(args.point))?.came(agent)
     if (failed) return
     if (verb === 'spawn' || verb === 'define') state.spawned += 1
-    if (!cell || isOfFormer) return
-    if (verb === 'subscribe') boards.subscribeAgain(cell, state, String(args.pattern))
-    const watched = verb === 'watch' ? directory.cell(String(args.agent), state) : undefined
-    if (watched) watch(this.#owners.hostMessages, cell, state, watched)
+    if (!agent || isOfFormer) return
+    if (verb === 'subscribe') boards.subscribeAgain(agent, state, String(args.pattern))
+    const watched = verb === 'watch' ? directory.agent(String(args.agent), state) : undefined
+    if (watched) watch(this.#owners.hostMessages, agent, state, watched)
   }
 
   /** Notes the number under which an open task was given. */
@@ -120,7 +120,7 @@ class RunFold {
     const { directory } = this.#owners
     const state = this.#state
     const task = state.tasks.get(id)
-    const isOpen = directory.cells[giver]?.open.has(correlation)
+    const isOpen = directory.byIndex[giver]?.open.has(correlation)
     if (!task || !isOpen || isDone(task.status)) return
     const open = state.openTasks.get(giver) ?? new Map<number, string>()
     if (open.has(correlation)) return
@@ -136,22 +136,22 @@ const keyOf = (agent: number, correlation: number): string => `${agent} ${correl
 export class RunRecovery {
   readonly #owners: Supervisor
   readonly #runs: RunBook
-  readonly #old: OldLog
+  readonly #old: RecoveredLog
   readonly states = new Map<number, RunState>()
 
-  constructor(owners: Supervisor, runs: RunBook, old: OldLog) {
+  constructor(owners: Supervisor, runs: RunBook, old: RecoveredLog) {
     this.#owners = owners
     this.#runs = runs
     this.#old = old
   }
 
-  stateOf(run: OldRun): RunState {
+  stateOf(run: RecoveredRun): RunState {
     const state = this.reopened(run)
     if (state.log.adopted === 0) for (const entry of run.entries) state.log.adopt(entry)
     return state
   }
 
-  reopened(run: OldRun): RunState {
+  reopened(run: RecoveredRun): RunState {
     const state = this.states.get(run.index) ?? this.#owners.runs.reopen(run.index, run.launched)
     for (const hash of this.#old.index.get(run.index)?.parts ?? []) {
       const bytes = this.#owners.parts.get(hash)
@@ -163,13 +163,13 @@ export class RunRecovery {
   }
 
   /** Adds a run that has ended. `goesOn`: false if messages of it are under way, and are left there for now. */
-  end(run: OldRun, goesOn = true): void {
+  end(run: RecoveredRun, goesOn = true): void {
     const state = this.stateOf(run)
     end(this.#runs, run, { state, goesOn, fill: (entries) => fill(this.#owners, state, entries) })
   }
 
   /** Returns what takes the answer to the caller of the run. */
-  takeUp(run: OldRun): OpenRequest['settle'] {
+  restore(run: RecoveredRun): OpenRequest['settle'] {
     const { launched, finished } = run
     const state = this.stateOf(run)
     if (finished) {
@@ -180,14 +180,14 @@ export class RunRecovery {
     const { times } = this.#old
     const leftMs = Math.max(1, launched.timeoutMs - times.since(launched) + times.askedMs(run.index))
     if (launched.own) {
-      this.#runs.ended.takeUp(state, leftMs)
+      this.#runs.ended.restore(state, leftMs)
       return undefined
     }
-    return this.#runs.takeUp(state, launched, leftMs, this.begins(run))
+    return this.#runs.restore(state, launched, leftMs, this.begins(run))
   }
 
   /** Checks for a run whose target was not asked yet. */
-  begins({ index, launched, answer, finished }: OldRun): boolean {
+  begins({ index, launched, answer, finished }: RecoveredRun): boolean {
     if (launched.own || answer || finished) return false
     for (const { caller, message } of this.#old.work.waits)
       if (caller === USER_INDEX && message.run === index) return false
@@ -195,33 +195,33 @@ export class RunRecovery {
   }
 
   /** Settles a run whose answer stands in the log, and whose end does not. */
-  answer({ answer, finished, launched }: OldRun, settle: OpenRequest['settle']): void {
+  answer({ answer, finished, launched }: RecoveredRun, settle: OpenRequest['settle']): void {
     if (answer && !finished && !launched.own) settle?.(answer.memory, answer.at)
   }
 
-  windDown(run: OldRun): void {
+  windDown(run: RecoveredRun): void {
     const error = run.finished && errorIn(run)
     if (error) this.#runs.endings.fail(this.stateOf(run), error)
   }
 
-  fold(run: OldRun): void {
+  fold(run: RecoveredRun): void {
     new RunFold(this.#owners, this.#old, this.stateOf(run)).read(run)
   }
 }
 
 /** Notes the names of the agents that the run had for itself: its log has their indices. */
-function takeNames({ agents }: OldRun, state: RunState): void {
+function takeNames({ agents }: RecoveredRun, state: RunState): void {
   for (const [name, index] of agents) state.agents.set(name, index)
 }
 
 /** Adds a run that has ended, and that only the log has, to those that the team has in memory. */
-export function restoreEnded(owners: Supervisor, book: RunBook, run: OldRun): void {
+export function restoreEnded(owners: Supervisor, book: RunBook, run: RecoveredRun): void {
   const { parts, runs: table } = owners
   const state = table.reopen(run.index, run.launched)
   takeNames(run, state)
   for (const [hash, bytes] of run.stored) parts.hold(state, hash, bytes)
   for (const entry of run.entries) state.log.adopt(entry)
-  const states = new OldStates()
+  const states = new RecoveredStates()
   end(book, run, {
     state,
     goesOn: true,
@@ -241,7 +241,7 @@ interface Ended {
 }
 
 /** Adds a run with its result, which has nothing of what came behind its end. */
-function end(book: RunBook, run: OldRun, { state, goesOn, fill }: Ended): void {
+function end(book: RunBook, run: RecoveredRun, { state, goesOn, fill }: Ended): void {
   const { entries, finished, aborted } = run
   if (!finished) return
   const isNew = !state.over
@@ -260,7 +260,7 @@ function fill({ boards }: Supervisor, state: RunState, entries: readonly LogEntr
   for (const entry of entries) if (entry.kind === 'blackboard') boards.restore(state, entry.entry)
 }
 
-export function endingOf(run: OldRun): RunEnding<unknown> {
+export function endingOf(run: RecoveredRun): RunEnding<unknown> {
   const error = errorIn(run)
   if (error) return { error }
   const { output, data } = run.finished ?? {}
@@ -271,16 +271,16 @@ export function endingOf(run: OldRun): RunEnding<unknown> {
 }
 
 /** Returns the structured data of the answer as its agent gave them; undefined if a guardrail has changed it. */
-function structuredOf(run: OldRun): unknown {
+function structuredOf(run: RecoveredRun): unknown {
   const data = run.finished?.output === undefined ? bodyOf(run)?.data : undefined
   return data === undefined ? undefined : jsonIn(data)
 }
 
-function bodyOf({ answer }: OldRun) {
+function bodyOf({ answer }: RecoveredRun) {
   return answer && !isFailure(answer.memory, answer.at) ? frame.readBody(answer.memory, answer.at) : undefined
 }
 
-function errorIn({ finished, answer }: OldRun): DramatisError | null {
+function errorIn({ finished, answer }: RecoveredRun): DramatisError | null {
   return finished?.error ?? (answer && isFailure(answer.memory, answer.at) ? errorOf(answer.memory, answer.at) : null)
 }
 

@@ -4,7 +4,7 @@
  */
 
 import { idOf } from '../../mailbox/frame.ts'
-import type { Cell } from '../host/agent.ts'
+import type { Agent } from '../host/agent.ts'
 import type { AgentDirectory } from '../host/directory.ts'
 import type { RunState } from '../host/run.ts'
 import { EntryEncoder } from '../log/entry-codec.ts'
@@ -66,7 +66,7 @@ export class RecordWriter {
 
 export interface MadeAgents {
   /** Puts one of an earlier process in its place, without a thread. Throws if the team as it is cannot have it. */
-  rejoin(run: RunState | undefined, agent: JoinedAgent): Cell | undefined
+  rejoin(run: RunState | undefined, agent: JoinedAgent): Agent | undefined
   /** Throws if the team as it is cannot have an agent of an earlier process. */
   assertFits(run: RunState | undefined, agent: JoinedAgent): void
   /** Yields those that stay when their run ends, as the durable log has them. */
@@ -87,12 +87,13 @@ export type Fact = Unrecorded
  */
 export function* teamFacts(owners: Supervisor, parts: TeamParts): Generator<Fact> {
   const { agentStates, boards, directory, hostMessages, journal, runs, sharedStates } = owners
-  const agents = directory.cells.map(({ index, numbers }) => ({ index, ...numbers }))
+  const agents = directory.byIndex.map(({ index, numbers }) => ({ index, ...numbers }))
   yield { kind: 'numbers', agents, lastHostNumber: hostMessages.last, lastRun: runs.last }
-  for (const { index, name, run } of directory.cells) if (!run && name !== '') yield { kind: 'name', index, name }
+  for (const { index, name, run } of directory.byIndex) if (!run && name !== '') yield { kind: 'name', index, name }
   yield { kind: 'turns', turns: [...openTurns(directory)], again: true }
   yield* parts.madeAgents.facts()
-  for (const { index, state } of directory.cells) if (state !== undefined) yield { kind: 'state', index, value: state }
+  for (const { index, state } of directory.byIndex)
+    if (state !== undefined) yield { kind: 'state', index, value: state }
   for (const [threadId, owner] of agentStates.conversations.owners.all()) yield { kind: 'thread', threadId, owner }
   for (const { agent: index, threadId, conversation } of agentStates.conversations.all())
     yield { kind: 'conversation', index, threadId, conversation }

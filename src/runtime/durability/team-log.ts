@@ -14,7 +14,7 @@ import type { Supervisor } from '../supervision/host.ts'
 import type { TakenLog } from './checkpoints.ts'
 import { Compactor } from './compactor.ts'
 import { type LogFollower, LogKeeper, SLOW_MS } from './log-keeper.ts'
-import { logSince, OldLog } from './recovered-log.ts'
+import { logSince, RecoveredLog } from './recovered-log.ts'
 import { Recovery } from './recovery.ts'
 import type { PartIndex, RunIndex } from './run-index.ts'
 import { restoreEnded } from './run-recovery.ts'
@@ -169,7 +169,7 @@ const JUMPED =
   'the clock is more than a day ahead of the newest record of the durable log: no run is forgotten by its age until the clock has gone on from there for an hour. Look at it'
 
 /** Yields the turns of messages that are in no mailbox, because their runs wait until they are resumed. */
-function* interruptedTurns({ work }: OldLog, book: RunBook): Generator<GivenTurn> {
+function* interruptedTurns({ work }: RecoveredLog, book: RunBook): Generator<GivenTurn> {
   for (const { run, recipient, turn, attempt, id } of work.messages())
     if (turn > 0 && book.interrupted.hasIndex(run)) yield [recipient, turn, attempt, id]
 }
@@ -238,7 +238,7 @@ export class TeamLog {
   async #read(
     store: LogStore,
     { checkpoint, checkpointUnusable }: OpenedLog,
-  ): Promise<{ old: OldLog; last: Checkpoint | undefined }> {
+  ): Promise<{ old: RecoveredLog; last: Checkpoint | undefined }> {
     const { windowMs } = this.#parts.budgets
     const slices = new Slices(this.#owners.clock, this.#closed.signal)
     if (checkpointUnusable !== undefined) this.#tellUnusable(checkpointUnusable)
@@ -249,7 +249,7 @@ export class TeamLog {
         this.#closed.signal.throwIfAborted()
         this.#tellUnusable(describe(error))
       }
-    return { old: await OldLog.from((options) => store.read(options), windowMs, { slices }), last: undefined }
+    return { old: await RecoveredLog.from((options) => store.read(options), windowMs, { slices }), last: undefined }
   }
 
   #tellUnusable(reason: string): void {
@@ -280,7 +280,7 @@ export class TeamLog {
   #begin(
     store: LogStore,
     { incarnation, ended }: OpenedLog,
-    old: OldLog,
+    old: RecoveredLog,
     last: Checkpoint | undefined,
     bytes: ReadonlyMap<string, Uint8Array>,
   ): void {
@@ -315,7 +315,7 @@ export class TeamLog {
     this.#owners.parts.release(ofLog)
     for (const error of lacking)
       logger.warn({ agent: error.details.agent, error: error.message }, 'an agent that was made earlier is not there')
-    for (const { index, name, removed } of directory.cells)
+    for (const { index, name, removed } of directory.byIndex)
       if (!removed && old.names.get(index)?.name !== name) journal.keep(undefined, { kind: 'name', index, name })
     this.#runs.joinPast()
     this.#runs.keepLaunched()

@@ -20,7 +20,7 @@ import {
   type StoredBlock,
   writeWhole,
 } from '../store/log-files.ts'
-import { OldRun } from './recovered-run.ts'
+import { RecoveredRun } from './recovered-run.ts'
 import { hashOf, type LoggedRun, type PartIndex, type RunIndex } from './run-index.ts'
 import { endingOf } from './run-recovery.ts'
 
@@ -28,7 +28,7 @@ export class PastRunReader implements PastRuns {
   readonly #store: LogStore
   readonly #index: RunIndex
   readonly #parts: PartIndex
-  readonly #restore: (run: OldRun) => void
+  readonly #restore: (run: RecoveredRun) => void
   /** Reads that are under way: the part of the log where they read stays. */
   readonly #reading = new Set<Promise<unknown>>()
   #dropping: Promise<void> = Promise.resolve()
@@ -38,7 +38,7 @@ export class PastRunReader implements PastRuns {
   constructor(
     store: LogStore,
     { index, parts }: { index: RunIndex; parts: PartIndex },
-    restore: (run: OldRun) => void = () => {},
+    restore: (run: RecoveredRun) => void = () => {},
   ) {
     this.#store = store
     this.#index = index
@@ -63,7 +63,7 @@ export class PastRunReader implements PastRuns {
     this.#restore(await this.read(run))
   }
 
-  async read(run: PastRun): Promise<OldRun> {
+  async read(run: PastRun): Promise<RecoveredRun> {
     return this.#read(async () => {
       const logged = this.#index.get(run.index)
       const old = logged && (await whileMoved(() => this.#entriesIn(logged)))
@@ -104,11 +104,11 @@ export class PastRunReader implements PastRuns {
     for await (const entry of entriesOf(() => this.#blocksOf(chain), { runs })) if (isWanted(entry)) yield entry
   }
 
-  async #entriesIn(run: LoggedRun): Promise<OldRun | undefined> {
-    let old: OldRun | undefined
+  async #entriesIn(run: LoggedRun): Promise<RecoveredRun | undefined> {
+    let old: RecoveredRun | undefined
     for await (const entry of this.#entriesOf(run, (entry) => entry.run === run.index || entry.run === 0)) {
       if (entry.run === 0) old?.meanwhile(entry)
-      else if (entry.kind === 'run.launched') old ??= new OldRun(entry)
+      else if (entry.kind === 'run.launched') old ??= new RecoveredRun(entry)
       else old?.see(entry)
     }
     return old
@@ -218,7 +218,7 @@ export class TraceArchive {
    *
    * @throws ConfigurationError that names the file
    */
-  async write(run: OldRun, logged: LoggedRun): Promise<void> {
+  async write(run: RecoveredRun, logged: LoggedRun): Promise<void> {
     const { folder, redactor } = this.#needs
     const path = join(folder, fileName(logged))
     const text = `${JSON.stringify(redactor.data(this.#content(run, logged)), null, 2)}\n`
@@ -232,7 +232,7 @@ export class TraceArchive {
     }
   }
 
-  #content(run: OldRun, { id, startedAt, endedAt, status }: LoggedRun) {
+  #content(run: RecoveredRun, { id, startedAt, endedAt, status }: LoggedRun) {
     const { query, threadId, metadata } = run.launched
     const log = new RunLog()
     for (const entry of run.entries) log.adopt(entry)
@@ -254,7 +254,7 @@ export class TraceArchive {
     }
   }
 
-  #directoryOf({ agents, index, launched }: OldRun): Directory {
+  #directoryOf({ agents, index, launched }: RecoveredRun): Directory {
     const own = new Map(Array.from(agents, ([name, at]) => [at, name]))
     return {
       name: (at) => own.get(at) ?? this.#needs.name(at),
@@ -293,11 +293,11 @@ function isAlive(pid: number): boolean {
 }
 
 /** Returns the bytes of the large parts that the messages refer to, by their SHA-256. */
-function base64Of(stored: OldRun['stored']): Record<string, string> {
+function base64Of(stored: RecoveredRun['stored']): Record<string, string> {
   return Object.fromEntries(Array.from(stored, ([hash, bytes]) => [hash, Buffer.from(bytes).toString('base64')]))
 }
 
-function endOf(run: OldRun) {
+function endOf(run: RecoveredRun) {
   const ending = endingOf(run)
   if ('error' in ending) return { error: ending.error }
   const { finalOutput, data } = ending

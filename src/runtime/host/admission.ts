@@ -46,7 +46,7 @@ import {
   shown,
 } from '../../shared/errors.ts'
 import type { OwnFrame, Question } from '../log/host-frames.ts'
-import { type Cell, type HeldTask, NO_TURN, type OpenRequest } from './agent.ts'
+import { type Agent, type HeldTask, NO_TURN, type OpenRequest } from './agent.ts'
 import type { Cancellation } from './cancellation.ts'
 import type { Core } from './core.ts'
 import { type Delegations, messageRefusal, turnWithin } from './delegation.ts'
@@ -56,7 +56,7 @@ import type { RunState } from './run.ts'
 
 /** Message for a mailbox. `giver`: the agent that decided to send it, if that is not the sender. */
 export interface Arrival extends Sending {
-  readonly giver?: Cell
+  readonly giver?: Agent
 }
 
 export class Admission {
@@ -93,8 +93,8 @@ export class Admission {
     const isRequest = (word & 0xff) === REQUEST
     if (isRequest && sender.settings.playedByModel) run.askedByModel = true
     const named = index === NOBODY && flags & HAS_NAME ? readBody(memory, at).name : undefined
-    const known = named === undefined ? directory.cells[index] : this.#named(named, sender, run)
-    const callee = known?.removed ? directory.cell(known.name, run) : known // the run may have another
+    const known = named === undefined ? directory.byIndex[index] : this.#named(named, sender, run)
+    const callee = known?.removed ? directory.agent(known.name, run) : known // the run may have another
     if (run.ending) return this.#refuse(arrival, callee, 'cancelled', run.ending)
     const distrust = sender.settings.untrusted ? messageRefusal(sender, callee, memory, at) : undefined
     if (distrust) return this.#refuse(arrival, callee, 'rejected', distrust)
@@ -116,7 +116,7 @@ export class Admission {
     const isTask = MESSAGE_TYPES[(word >>> 24) & 7] === 'delegate'
     if (isTask) {
       const acting = actingSender(memory, at)
-      const giver = acting === undefined ? (arrival.giver ?? sender) : directory.cell(acting, run)
+      const giver = acting === undefined ? (arrival.giver ?? sender) : directory.agent(acting, run)
       if (!giver || (acting !== undefined && !giver.settings.isAgent))
         return this.#refuse(arrival, callee, 'unknown_agent', directory.unknown(acting ?? '', run))
       const refusal = this.#delegations.refusal(giver, sender, callee, memory, at)
@@ -132,13 +132,13 @@ export class Admission {
     run.open += 1
     if (isHeld && this.#core.blocked.hold(callee, envelope)) return this.#giveBack(callee, envelope)
     const { mailbox } = callee
-    const { size, shelved } = mailbox.handed
-    const hasRoom = mailbox.line.waiting + size + shelved.size < settings.mailbox.capacity
+    const { size, suspended } = mailbox.handed
+    const hasRoom = mailbox.line.waiting + size + suspended.size < settings.mailbox.capacity
     if (!within && (flags & ASKS) === 0 && hasRoom) this.#mailboxes.accept(callee, envelope)
     else this.#enter(callee, envelope, sender.index === 0)
   }
 
-  #refuse(arrival: Arrival, callee: Cell | undefined, reason: Refusal, error: DramatisError): void {
+  #refuse(arrival: Arrival, callee: Agent | undefined, reason: Refusal, error: DramatisError): void {
     const { memory, at } = arrival
     // A sender without ASKS has claimed room: it goes back.
     if (callee && !(flagsOf(memory, at) & ASKS)) this.#mailboxes.freed(callee, lengthOf(memory, at))
@@ -146,14 +146,14 @@ export class Admission {
   }
 
   /** `isTrusted`: what the message says of its room is true, because the host has taken it. */
-  #enter(callee: Cell, envelope: Envelope<RunState>, isTrusted = false): void {
+  #enter(callee: Agent, envelope: Envelope<RunState>, isTrusted = false): void {
     if (envelope.within) this.#mailboxes.acceptNested(callee, envelope)
     else if (flagsOf(envelope.memory, envelope.at) & ASKS || !(isTrusted || this.#hasRoom(callee)))
       this.#mailboxes.admitOrOverflow(callee, envelope)
     else this.#mailboxes.accept(callee, envelope)
   }
 
-  #within(sender: Cell, callee: Cell, memory: Memory, at: number): ReturnType<typeof turnWithin> {
+  #within(sender: Agent, callee: Agent, memory: Memory, at: number): ReturnType<typeof turnWithin> {
     if (callee.settings.reentrancy !== 'chain') return undefined
     return turnWithin(this.#requests, sender, turnOf(memory, at), callee)
   }
@@ -162,7 +162,7 @@ export class Admission {
    * Returns the room that the sender of a held task had claimed, because the tasks that it depends on may need it. The
    * task asks for room again when it is released.
    */
-  #giveBack(callee: Cell, { memory, at, bytes }: Envelope<RunState>): void {
+  #giveBack(callee: Agent, { memory, at, bytes }: Envelope<RunState>): void {
     if (flagsOf(memory, at) & ASKS) return
     setFlag(memory, at, ASKS)
     this.#mailboxes.freed(callee, bytes)
@@ -171,7 +171,7 @@ export class Admission {
   /** Releases a held task to its agent when nothing that it depends on is open any more. */
   release(held: HeldTask): void {
     const { callee, envelope } = held
-    const sender = this.#core.directory.cells[senderOf(envelope.memory, envelope.at)]!
+    const sender = this.#core.directory.byIndex[senderOf(envelope.memory, envelope.at)]!
     const within = this.#within(sender, callee, envelope.memory, envelope.at)
     if (within instanceof ChainDepthError) return this.#cancellation.fail(callee, envelope, within)
     this.#core.blocked.remove(envelope)
@@ -180,8 +180,8 @@ export class Admission {
     this.#core.loop.wake()
   }
 
-  #named(name: string, sender: Cell, run: RunState): Cell | undefined {
-    return sender.settings.untrusted ? this.#core.directory.cell(name, run) : this.#core.directory.find(name, run)
+  #named(name: string, sender: Agent, run: RunState): Agent | undefined {
+    return sender.settings.untrusted ? this.#core.directory.agent(name, run) : this.#core.directory.find(name, run)
   }
 
   /**
@@ -189,19 +189,19 @@ export class Admission {
    * room was taken than the mailbox holds messages. A thread can forge these words, so at most twice the capacity is
    * accepted.
    */
-  #hasRoom({ index, mailbox, settings }: Cell): boolean {
-    const there = mailbox.waiting + mailbox.handed.size + mailbox.handed.shelved.size
+  #hasRoom({ index, mailbox, settings }: Agent): boolean {
+    const there = mailbox.waiting + mailbox.handed.size + mailbox.handed.suspended.size
     const { capacity } = settings.mailbox
     return there < capacity || (there < 2 * capacity && this.#core.team.taken(index) > there)
   }
 
-  #terminated({ name }: Cell, gone: DramatisError): AgentTerminatedError {
+  #terminated({ name }: Agent, gone: DramatisError): AgentTerminatedError {
     return new AgentTerminatedError(`Agent "${name}" is stopped: ${gone.message}`, { agent: name }, gone)
   }
 }
 
 /** Returns the error for a part that the recipient does not accept. */
-function foreignPart({ name, settings }: Cell, memory: Memory, at: number): MessageRejectedError | undefined {
+function foreignPart({ name, settings }: Agent, memory: Memory, at: number): MessageRejectedError | undefined {
   const { accepts } = settings.info
   const foreign = (accepts && partsOf(memory, at))?.find(({ type }) => type !== 'text' && !accepts?.includes(type))
   if (!accepts || !foreign) return undefined
@@ -211,7 +211,7 @@ function foreignPart({ name, settings }: Cell, memory: Memory, at: number): Mess
 }
 
 /** Returns the error for a sub-task that names a profile of keys which its recipient does not hold. */
-function unheldKeys({ name, settings }: Cell, memory: Memory, at: number): MessageRejectedError | undefined {
+function unheldKeys({ name, settings }: Agent, memory: Memory, at: number): MessageRejectedError | undefined {
   const { data } = readBody(memory, at)
   if (!data?.includes('"apiKeysConfigRef"')) return undefined
   const { apiKeysConfigRef: wanted } = Object(jsonIn(data)) as Partial<Record<keyof SubTask, unknown>>
@@ -221,7 +221,7 @@ function unheldKeys({ name, settings }: Cell, memory: Memory, at: number): Messa
   return new MessageRejectedError(text, { path: 'structuredData.apiKeysConfigRef', agent: name, got: wanted })
 }
 
-function open({ sender: caller, run, memory, at, settle }: Sending, callee: Cell, envelope: Envelope<RunState>): void {
+function open({ sender: caller, run, memory, at, settle }: Sending, callee: Agent, envelope: Envelope<RunState>): void {
   const { i32 } = memory
   const i = at >> 2
   const word = i32[i + KIND]!
@@ -251,14 +251,14 @@ function open({ sender: caller, run, memory, at, settle }: Sending, callee: Cell
 }
 
 /** Checks for a report to the protocol script. It needs no turn: its purpose is to be in the log. */
-const isReportToScript = ({ index }: Cell, memory: Memory, at: number) =>
+const isReportToScript = ({ index }: Agent, memory: Memory, at: number) =>
   index === ORCHESTRATOR_INDEX && kindOf(memory, at) === SEND && typeOf(memory, at) === 'report'
 
 /**
  * Checks that the sender may reach the recipient. All senders reach team agents; a run agent is reached only within its
  * run, and the protocol script only by the caller and the blackboard.
  */
-const mayReach = (sender: Cell, callee: Cell, run: RunState) =>
+const mayReach = (sender: Agent, callee: Agent, run: RunState) =>
   (callee.settings.isAgent && (!callee.run || callee.run === run)) ||
   (sender.index <= USER_INDEX && callee.index === ORCHESTRATOR_INDEX)
 
@@ -288,13 +288,13 @@ function refusalOf(failures: readonly Failure[], count: number): MessageRejected
 }
 
 export interface HostRequest {
-  readonly target: Cell
+  readonly target: Agent
   readonly run: RunState
   readonly question: Question
   /** Agent in whose name the host asks; by default the caller. */
-  readonly sender?: Cell
+  readonly sender?: Agent
   /** Agent that decided to send the request, if that is not the sender. */
-  readonly giver?: Cell
+  readonly giver?: Agent
   /** Number of the agent's call that the request is made for: a later process finds it by that. */
   readonly call?: number
   settle(memory: Memory, at: number): void
@@ -329,20 +329,20 @@ export class HostMessages {
   }
 
   /**
-   * Sends `frame`, a SEND with such a correlation that asks for room. `told` is called with the receipt: an error if
-   * the message was refused.
+   * Sends `frame`, a SEND with such a correlation that asks for room. `told` is called with the acknowledgement: an
+   * error if the message was refused.
    */
-  post(sender: Cell, run: RunState, frame: OwnFrame, told: (error: DramatisError | undefined) => void): void {
-    sender.verdicts.set(correlationOf(frame.memory, 0), told)
+  post(sender: Agent, run: RunState, frame: OwnFrame, told: (error: DramatisError | undefined) => void): void {
+    sender.acknowledgements.set(correlationOf(frame.memory, 0), told)
     this.put(sender, run, frame)
     this.#core.loop.wake()
   }
 
   /**
    * Writes the frame into the log of the run and sends it. The message must have its room, or nobody waits for its
-   * receipt.
+   * acknowledgement.
    */
-  put(sender: Cell, run: RunState, { memory, bytes }: OwnFrame): void {
+  put(sender: Agent, run: RunState, { memory, bytes }: OwnFrame): void {
     this.#core.journal.appendOwned(run, memory, bytes)
     this.#admission.message({ sender, run, memory, at: 0 })
   }
@@ -355,7 +355,7 @@ export class HostMessages {
     const fields = { kind: SEND, type: 'report', recipient, run: run.index, content } as const
     const frame = this.#core.frames.make({ ...fields, data: JSON.stringify(data) })
     this.#core.team.force(recipient, frame.bytes)
-    this.put(this.#core.directory.cells[0]!, run, frame)
+    this.put(this.#core.directory.byIndex[0]!, run, frame)
   }
 
   /**
@@ -395,17 +395,17 @@ export class HostMessages {
     return sender.open.get(correlation)
   }
 
-  everybodyBut(sender: Cell, run: RunState): Cell[] {
-    return this.#core.directory.agents(run).filter((cell) => cell !== sender)
+  everybodyBut(sender: Agent, run: RunState): Agent[] {
+    return this.#core.directory.agents(run).filter((agent) => agent !== sender)
   }
 
   /** Sends the message at `at` to all other agents, or refuses it. */
-  broadcast(sender: Cell, run: RunState, memory: Memory, at: number): void {
+  broadcast(sender: Agent, run: RunState, memory: Memory, at: number): void {
     const distrust = sender.settings.untrusted ? messageRefusal(sender, undefined, memory, at) : undefined
     if (distrust) return this.#requests.turnAway({ sender, run, memory, at }, 'rejected', distrust)
     const others = this.everybodyBut(sender, run)
     const numbers = others.map(() => this.number())
-    const original = ownCopyOf(memory, at) // the log may discard its own copy before the receipt is sent
+    const original = ownCopyOf(memory, at) // the log may discard its own copy before the acknowledgement is sent
     sender.broadcasts.set(correlationOf(memory, at), { turn: turnOf(memory, at), copies: numbers })
     const posted = others.map(({ index }, i) => {
       const frame = addressed(ownCopyOf(memory, at), index, numbers[i]!)
@@ -418,7 +418,7 @@ export class HostMessages {
     })
   }
 
-  get #caller(): Cell {
-    return this.#core.directory.cells[USER_INDEX]!
+  get #caller(): Agent {
+    return this.#core.directory.byIndex[USER_INDEX]!
   }
 }

@@ -7,12 +7,12 @@ import { idOf, type Memory, MOST_GROUPS } from '../../mailbox/frame.ts'
 import { type Envelope, Mailbox } from '../../mailbox/mailbox.ts'
 import type { DramatisError } from '../../shared/errors.ts'
 import type { AgentSettings, TeamSettings } from '../settings/settings.ts'
-import type { Life } from './life.ts'
+import type { Incarnation } from './incarnation.ts'
 import type { RunState } from './run.ts'
 
 const MIB = 2 ** 20
 
-export interface CellSettings extends Omit<AgentSettings, 'name' | 'role'> {
+export interface HostedSettings extends Omit<AgentSettings, 'name' | 'role'> {
   /** Place of the role in the team's options, for errors: `agents[0]`. */
   option: string
   /**
@@ -25,12 +25,15 @@ export interface CellSettings extends Omit<AgentSettings, 'name' | 'role'> {
 }
 
 /** Returns the settings of an agent. `option` is the agent's place in the team's options, for errors. */
-export function agentCell({ name: _name, role: _role, ...settings }: AgentSettings, option: string): CellSettings {
+export function hostedSettings(
+  { name: _name, role: _role, ...settings }: AgentSettings,
+  option: string,
+): HostedSettings {
   return { ...settings, option, untrusted: settings.info.trust === 'untrusted', isAgent: true }
 }
 
 /** Returns the settings of one of the runtime's own names. They have no limits except on the size of a message. */
-export function fixedCell(name: string, settings: TeamSettings): CellSettings {
+export function fixedCell(name: string, settings: TeamSettings): HostedSettings {
   const { supervision, retries, modelTimeoutMs, answerWithinMs, tools, loops } = settings
   return {
     info: { name },
@@ -123,9 +126,9 @@ const keyOf = (turn: number, group: number): number => turn * (MOST_GROUPS + 1) 
 
 /*
  * State that the host keeps for one agent: the mailbox, which outlives the agent's threads, and the thread that it has
- * now (`Life`). An agent with several instances has a `Cell` for each, with its own thread, turns and restarts. The
- * instances share one name, one index, one mailbox and one count of waits, so that frames and the log know one agent.
- * Code that means the agent as a whole uses the cell of the first instance.
+ * now (`Incarnation`). An agent with several instances has an `Agent` for each, with its own thread, turns and
+ * restarts. The instances share one name, one index, one mailbox and one count of waits, so that frames and the log
+ * know one agent. Code that means the agent as a whole uses the one of the first instance.
  */
 
 export interface OpenCall {
@@ -152,13 +155,13 @@ export interface OpenCall {
 export const NO_TURN = -1
 
 export interface OpenRequest {
-  readonly caller: Cell
+  readonly caller: Agent
   readonly correlation: number
   readonly run: RunState
   /** Turn of the caller; `NO_TURN` if none of its turns waits. */
   turn: number
   /** Agent that has to answer, and the message that asks it. A handoff changes both. */
-  callee: Cell
+  callee: Agent
   envelope: Envelope<RunState>
   readonly streams: boolean
   /** Takes the answer in place of a thread, for callers in the host. */
@@ -180,18 +183,18 @@ export interface OpenRequest {
 
 /** Task that its agent gets only when other tasks are done. */
 export interface HeldTask {
-  readonly callee: Cell
+  readonly callee: Agent
   readonly envelope: Envelope<RunState>
   readonly waitsFor: Set<string>
 }
 
-export class Cell {
+export class Agent {
   /** Number of the agent in frames. It is final once the agent has a thread. */
   index: number
   readonly name: string
-  readonly settings: CellSettings
+  readonly settings: HostedSettings
   /** All instances of the agent, including this one. */
-  readonly instances: readonly Cell[]
+  readonly instances: readonly Agent[]
   /** Position of this instance among them. */
   readonly instance: number
   readonly mailbox: Mailbox<RunState>
@@ -204,7 +207,7 @@ export class Cell {
   readonly calls: Map<number, OpenCall>
   readonly groups: WaitingGroups
   /** Callbacks of host callers that asked whether their message was accepted. */
-  readonly verdicts: Map<number, (error: DramatisError | undefined) => void>
+  readonly acknowledgements: Map<number, (error: DramatisError | undefined) => void>
   /**
    * Broadcasts that some mailbox has not accepted yet, by the agent's own number for them: the turn and the numbers of
    * the copies.
@@ -213,8 +216,8 @@ export class Cell {
   status: AgentStatus = 'starting'
   epoch: number
   /** Number of threads that the agent has had. Only the first instance counts it. */
-  #lives = 0
-  life: Life | undefined
+  #epochs = 0
+  incarnation: Incarnation | undefined
   /** Highest number that the agent has used for a wait, over all its threads. Instances take turns with the numbers. */
   correlation: number
   state: object | undefined
@@ -233,7 +236,7 @@ export class Cell {
    * Passivated: 'asleep' while it has no thread and needs none, 'waking' from its next message until its new thread is
    * ready. Such an agent takes messages like one with a thread.
    */
-  dormant: 'asleep' | 'waking' | false = false
+  passivated: 'asleep' | 'waking' | false = false
   /** True when it has left the team permanently. Its name may be used again. */
   removed = false
   /**
@@ -251,7 +254,7 @@ export class Cell {
    */
   readonly promised = new Set<RunState>()
   /** Runs, by index, whose turn gave up its permit while it waits. The answers for it are held back. */
-  readonly suspended = new Map<number, RunState>()
+  readonly withoutPermit = new Map<number, RunState>()
   /** Number of messages that it may still be handed while others wait for its permit. */
   slice = 0
   /** Estimated duration of its turns, in ms. For a new agent nothing is known; a long duration is the safe guess. */
@@ -270,7 +273,7 @@ export class Cell {
    * `former` is the agent that had this index and name before. The counters that distinguish its turns and threads in
    * the log continue. `first` is only for the other instances of an agent; code that creates an agent leaves it out.
    */
-  constructor(index: number, name: string, settings: CellSettings, run?: RunState, former?: Cell, first?: Cell) {
+  constructor(index: number, name: string, settings: HostedSettings, run?: RunState, former?: Agent, first?: Agent) {
     this.index = index
     this.name = name
     this.settings = settings
@@ -282,24 +285,24 @@ export class Cell {
     this.groups = first?.groups ?? new WaitingGroups()
     // The former agent's sends may still wait for room, and requests in its name for an answer.
     this.open = (first ?? former)?.open ?? new Map()
-    this.verdicts = (first ?? former)?.verdicts ?? new Map()
+    this.acknowledgements = (first ?? former)?.acknowledgements ?? new Map()
     this.broadcasts = (first ?? former)?.broadcasts ?? new Map()
     this.suspects = first?.suspects ?? new Set()
     const all = former?.instances ?? []
-    this.#lives = former ? former.first.#lives : 0
-    this.epoch = this.#lives
+    this.#epochs = former ? former.first.#epochs : 0
+    this.epoch = this.#epochs
     this.correlation = beforeFirst(Math.max(0, ...all.map(({ correlation }) => correlation)), settings, this.instance)
     if (first) {
       this.instances = first.instances
       return
     }
     this.staleFrames = all.reduce((sum, { staleFrames }) => sum + staleFrames, 0)
-    const instances: Cell[] = [this]
+    const instances: Agent[] = [this]
     this.instances = instances
-    while (instances.length < settings.instances) instances.push(new Cell(index, name, settings, run, former, this))
+    while (instances.length < settings.instances) instances.push(new Agent(index, name, settings, run, former, this))
   }
 
-  get first(): Cell {
+  get first(): Agent {
     return this.instances[0]!
   }
 
@@ -311,10 +314,10 @@ export class Cell {
 
   /** Continues the counters of its threads in an earlier process. */
   continueFrom({ epoch, correlation, turn }: { epoch: number; correlation: number; turn: number }): void {
-    this.first.#lives = Math.max(this.first.#lives, epoch)
+    this.first.#epochs = Math.max(this.first.#epochs, epoch)
     this.mailbox.continueFrom(turn)
     for (const each of this.instances) {
-      each.epoch = this.first.#lives
+      each.epoch = this.first.#epochs
       each.correlation = beforeFirst(correlation, each.settings, each.instance)
     }
   }
@@ -322,12 +325,12 @@ export class Cell {
   /** Highest numbers that the agent has used: a later process continues from them. */
   get numbers(): { epoch: number; correlation: number; turn: number } {
     const correlation = Math.max(...this.instances.map((each) => each.correlation))
-    return { epoch: this.first.#lives, correlation, turn: this.mailbox.lastTurn }
+    return { epoch: this.first.#epochs, correlation, turn: this.mailbox.lastTurn }
   }
 
   nextEpoch(): number {
-    this.first.#lives += 1
-    return this.first.#lives
+    this.first.#epochs += 1
+    return this.first.#epochs
   }
 
   /** Reason why the agent is stopped, if all its instances are. */
@@ -337,7 +340,7 @@ export class Cell {
   }
 
   /** Returns the instance that has that turn now; undefined while its message waits. */
-  holderOf(turn: number): Cell | undefined {
+  holderOf(turn: number): Agent | undefined {
     if (this.instances.length === 1) return this
     return this.instances.find(({ mailbox }) => mailbox.handed.get(turn) !== undefined)
   }
@@ -379,32 +382,32 @@ export class Cell {
     if (this.openRuns + promised >= this.settings.concurrency) return false
     if (this.suspects.size === 0) return true
     if (promised > 0) return false
-    for (const { turn } of this.mailbox.handed.values()) if (!this.life?.quiet.has(turn)) return false
+    for (const { turn } of this.mailbox.handed.values()) if (!this.incarnation?.quiet.has(turn)) return false
     return true
   }
 
-  shelvedOf(run: RunState): Envelope<RunState> | undefined {
-    for (const envelope of this.mailbox.handed.shelved.values()) if (envelope.run === run) return envelope
+  suspendedOf(run: RunState): Envelope<RunState> | undefined {
+    for (const envelope of this.mailbox.handed.suspended.values()) if (envelope.run === run) return envelope
     return undefined
   }
 
   /**
-   * Checks whether a shelved turn of that run may go on here: there is a place. One that is asked back needs none among
+   * Checks whether a suspended turn of that run may go on here: there is a place. One that is asked back needs none among
    * several: those that have them may wait for its run.
    */
   mayReturn(run: RunState): boolean {
-    const { life } = this
-    if (!life?.ready || life.draining || life.retired) return false
-    if (!this.interleaves) return this.mailbox.handed.size === 0 && !life.sending
+    const { incarnation } = this
+    if (!incarnation?.ready || incarnation.draining || incarnation.retired) return false
+    if (!this.interleaves) return this.mailbox.handed.size === 0 && !incarnation.sending
     const { concurrency } = this.settings
     const most = this.isAskedWithin(run) ? mostOpenTurns(concurrency) : concurrency
     return this.openRuns + this.promised.size - (this.promised.has(run) ? 1 : 0) < most
   }
 
-  /** Checks whether it has an open turn of that run that is not shelved. */
+  /** Checks whether it has an open turn of that run that is not suspended. */
   isAt(run: RunState): boolean {
     const { handed } = this.mailbox
-    if (!this.interleaves) return handed.size > 0 && this.life?.run === run
+    if (!this.interleaves) return handed.size > 0 && this.incarnation?.run === run
     for (const envelope of handed.values()) if (envelope.run === run) return true
     return false
   }
@@ -416,11 +419,11 @@ export class Cell {
   }
 
   /** Checks that nothing is left to be handed to the agent, and nothing to be given back. */
-  isBare({ backlog, draining, held, retired }: Life): boolean {
+  isBare({ backlog, draining, held, retired }: Incarnation): boolean {
     const { handed, line } = this.mailbox
     if (this.interleaves || this.instances.length > 1 || this.permit || draining || retired) return false
-    if (line.waiting + handed.size + handed.shelved.size > 0) return false
-    return backlog.length + held.length + this.suspended.size === 0
+    if (line.waiting + handed.size + handed.suspended.size > 0) return false
+    return backlog.length + held.length + this.withoutPermit.size === 0
   }
 
   /** Checks whether a waiting request is to run within a turn that this instance has open for that run. */
@@ -434,18 +437,19 @@ export class Cell {
     const { handed } = this.mailbox
     if (this.interleaves) return handed.all()
     const { current } = this
-    const shelved = handed.shelved.values()
-    if (!current) return shelved
-    if (handed.nested === 0) return handed.shelved.size === 0 ? [current] : [current, ...shelved]
-    const begun = [...handed.values()].filter((envelope) => envelope === current || this.life?.begun(envelope))
-    return [...begun, ...shelved]
+    const suspended = handed.suspended.values()
+    if (!current) return suspended
+    if (handed.nested === 0) return handed.suspended.size === 0 ? [current] : [current, ...suspended]
+    const begun = [...handed.values()].filter((envelope) => envelope === current || this.incarnation?.begun(envelope))
+    return [...begun, ...suspended]
   }
 
   /** Yields requests that were handed over to run within a turn and have not begun: they wait until that turn parks. */
   *notBegun(): IterableIterator<Envelope<RunState>> {
-    for (const { life, mailbox } of this.instances) {
+    for (const { incarnation, mailbox } of this.instances) {
       if (mailbox.handed.nested === 0) continue
-      for (const envelope of mailbox.handed.values()) if (envelope.within && !life?.begun(envelope)) yield envelope
+      for (const envelope of mailbox.handed.values())
+        if (envelope.within && !incarnation?.begun(envelope)) yield envelope
     }
   }
 
@@ -456,20 +460,20 @@ export class Cell {
   *messages(): IterableIterator<Envelope<RunState>> {
     for (const { mailbox } of this.instances) yield* mailbox.handed.all()
     yield* this.mailbox.queued()
-    yield* this.mailbox.parked
+    yield* this.mailbox.pending
     for (const { envelope } of this.open.values()) yield envelope
   }
 
   /** Message that the thread has begun with, or takes next. Only for an agent with one turn at a time. */
   get current(): Envelope<RunState> | undefined {
     const { handed } = this.mailbox
-    if (!this.life || handed.ranked + handed.nested === 0) return handed.first
+    if (!this.incarnation || handed.ranked + handed.nested === 0) return handed.first
     let next: Envelope<RunState> | undefined
     let plain = false
     for (const envelope of handed.values()) {
       // Messages of priority 0 are taken in order, so the first stands for all. Nested ones have no order.
-      if (envelope.within ? !this.life.begun(envelope) : envelope.priority === 0 && plain) continue
-      if (this.life.begun(envelope)) return envelope
+      if (envelope.within ? !this.incarnation.begun(envelope) : envelope.priority === 0 && plain) continue
+      if (this.incarnation.begun(envelope)) return envelope
       if (envelope.priority === 0) plain = true
       if (!next || envelope.priority > next.priority) next = envelope
     }
@@ -481,7 +485,7 @@ export class Cell {
  * Returns the number before the first wait number of an instance. Each instance takes every n-th number, so that an
  * answer finds its turn even if another instance retries that turn.
  */
-const beforeFirst = (used: number, { instances }: CellSettings, instance: number): number =>
+const beforeFirst = (used: number, { instances }: HostedSettings, instance: number): number =>
   Math.ceil(used / instances) * instances + instance + 1 - instances
 
 /** Restart of an agent: when the thread died (monotonic ms), its epoch, and the delay of the next start. */
@@ -493,7 +497,7 @@ export interface RestartTime {
 
 /** Turn that waits. */
 export interface Waiter {
-  readonly cell: Cell
+  readonly agent: Agent
   readonly turn: number
   /** Number that the agent itself uses for the wait. */
   readonly correlation: number

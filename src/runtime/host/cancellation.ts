@@ -7,14 +7,14 @@ import { CANCEL, correlationOf, RESPONSE, senderOf, setKind } from '../../mailbo
 import type { Envelope } from '../../mailbox/mailbox.ts'
 import { CancelledError, type DramatisError, errorFrom, RunAbortedError } from '../../shared/errors.ts'
 import type { OwnFrame } from '../log/host-frames.ts'
-import type { Cell, OpenRequest } from './agent.ts'
+import type { Agent, OpenRequest } from './agent.ts'
 import type { Core } from './core.ts'
 import type { Dispatcher } from './dispatcher.ts'
 import type { Mailboxes, Requests } from './mailboxes.ts'
 import type { RunState } from './run.ts'
 
 interface Withdrawal {
-  callee: Cell
+  callee: Agent
   envelope: Envelope<RunState>
   reason: DramatisError
   /** Reason in its dead letter, if the message still waits. */
@@ -35,7 +35,7 @@ export class Cancellation {
   }
 
   /** Ends the caller's wait. A waiting message is removed; a turn under way is asked to stop. */
-  cancel(caller: Cell, correlation: number, reason: DramatisError | undefined): void {
+  cancel(caller: Agent, correlation: number, reason: DramatisError | undefined): void {
     const request = caller.open.get(correlation)
     if (!request) {
       if (caller.calls.has(correlation)) caller.cancelCall(correlation)
@@ -43,17 +43,17 @@ export class Cancellation {
         for (const sent of caller.broadcasts.get(correlation)?.copies ?? [correlation]) this.#cancelSend(caller, sent)
       return
     }
-    this.#takeBackAll([this.#takeOut(request, reason)])
+    this.#withdrawAll([this.#remove(request, reason)])
   }
 
   /** Takes back a request that the host has made. */
   recall(request: OpenRequest, reason: DramatisError): void {
     if (request.caller.open.get(request.correlation) !== request) return
     this.logCancel(request)
-    this.#takeBackAll([this.#takeOut(request, reason)])
+    this.#withdrawAll([this.#remove(request, reason)])
   }
 
-  #takeOut(request: OpenRequest, reason: DramatisError | undefined): Withdrawal {
+  #remove(request: OpenRequest, reason: DramatisError | undefined): Withdrawal {
     const { caller, correlation, callee, envelope } = request
     caller.open.delete(correlation)
     const text = `The request of "${caller.name}" was withdrawn.`
@@ -63,9 +63,9 @@ export class Cancellation {
   }
 
   /** Withdraws a send that still waits for room. A send that has room by now was accepted and stays. */
-  #cancelSend(caller: Cell, correlation: number): void {
-    for (const callee of this.#core.directory.cells)
-      for (const envelope of callee.mailbox.parked) {
+  #cancelSend(caller: Agent, correlation: number): void {
+    for (const callee of this.#core.directory.byIndex)
+      for (const envelope of callee.mailbox.pending) {
         const { memory, at } = envelope
         if (senderOf(memory, at) !== caller.index || correlationOf(memory, at) !== correlation) continue
         const reason = new CancelledError(`A message of "${caller.name}" was withdrawn while it waited for room.`, {
@@ -77,16 +77,16 @@ export class Cancellation {
   }
 
   withdraw(
-    callee: Cell,
+    callee: Agent,
     envelope: Envelope<RunState>,
     reason: DramatisError,
     letter: 'cancelled' | 'expired' = 'cancelled',
   ): void {
-    this.#takeBackAll([{ callee, envelope, reason, letter }])
+    this.#withdrawAll([{ callee, envelope, reason, letter }])
   }
 
   /** Takes a message back, and answers the caller that waits for it with the error. */
-  fail(callee: Cell, envelope: Envelope<RunState>, error: DramatisError): void {
+  fail(callee: Agent, envelope: Envelope<RunState>, error: DramatisError): void {
     const request = this.#requests.of(envelope)
     if (request) this.#requests.answerWithError(request, error)
     this.withdraw(callee, envelope, error)
@@ -105,20 +105,20 @@ export class Cancellation {
 
   /** Dead-letters a message and removes it from its mailbox. A sender that waits is notified. */
   bury(
-    cell: Cell,
+    agent: Agent,
     envelope: Envelope<RunState>,
     reason: 'cancelled' | 'poison' | 'failed' | 'stopped',
     error: DramatisError,
   ): void {
     const errors = reason === 'poison' ? (envelope.deaths ?? []).map((death) => errorFrom(death.error)) : [error]
-    if (!this.#mailboxes.takeOut(cell, envelope, reason, errors, error)) return // the end of another turn has withdrawn it
-    this.withdrawRequests(cell, envelope)
-    cell.first.groups.forget(envelope.turn)
-    this.#mailboxes.freed(cell, envelope.bytes)
+    if (!this.#mailboxes.takeOut(agent, envelope, reason, errors, error)) return // the end of another turn has withdrawn it
+    this.withdrawRequests(agent, envelope)
+    agent.first.groups.forget(envelope.turn)
+    this.#mailboxes.freed(agent, envelope.bytes)
   }
 
   /** Dead-letters the blocked tasks of an agent that is stopped permanently: they would never reach it. */
-  buryBlocked(agent: Cell, gone: DramatisError): void {
+  buryBlocked(agent: Agent, gone: DramatisError): void {
     for (const { callee, envelope } of this.#core.blocked.all)
       if (callee === agent.first && this.#core.blocked.remove(envelope))
         this.#mailboxes.markDead(envelope, 'stopped', [gone], gone)
@@ -128,18 +128,18 @@ export class Cancellation {
    * Abandons a script in the host's own thread, where it shares the event loop with those of all other runs. The script
    * continues, and its frames are ignored.
    */
-  abandon(cell: Cell, envelope: Envelope<RunState>): void {
-    const { stopGraceMs } = cell.settings.supervision
+  abandon(agent: Agent, envelope: Envelope<RunState>): void {
+    const { stopGraceMs } = agent.settings.supervision
     const { run } = envelope
     const text = `The protocol script of run "${run.id}" went on for ${stopGraceMs} ms after its run had ended; it is left alone, and what it still does is ignored. Watch orchestrator.signal in long scripts.`
     this.#core.logger.warn({ runId: run.id, stopGraceMs }, text)
-    this.bury(cell, envelope, 'cancelled', new RunAbortedError(text, { runId: run.id, stopGraceMs }, run.ending))
+    this.bury(agent, envelope, 'cancelled', new RunAbortedError(text, { runId: run.id, stopGraceMs }, run.ending))
     this.#core.loop.kick()
   }
 
   /** Withdraws the requests of a turn that is to end: nobody needs their answers any more. */
-  withdrawRequests(cell: Cell, envelope: Envelope<RunState>): void {
-    this.#takeBackAll(this.#waitsOf(cell, envelope))
+  withdrawRequests(agent: Agent, envelope: Envelope<RunState>): void {
+    this.#withdrawAll(this.#waitsOf(agent, envelope))
   }
 
   /**
@@ -156,7 +156,7 @@ export class Cancellation {
    * Takes messages back, with all that their turns wait for, and so on down the chain. It uses a list, since a chain
    * may be longer than the stack. The turn that waits is taken back last.
    */
-  #takeBackAll(left: Withdrawal[]): void {
+  #withdrawAll(left: Withdrawal[]): void {
     const found: Withdrawal[] = []
     for (let next = left.pop(); next; next = left.pop()) {
       const { callee, envelope, reason } = next
@@ -167,28 +167,28 @@ export class Cancellation {
       for (const nested of handedOffWithin(callee, envelope))
         left.push({ callee, envelope: nested, reason, letter: 'cancelled' })
     }
-    for (const withdrawal of found.reverse()) this.#takeBack(withdrawal)
+    for (const withdrawal of found.reverse()) this.#withdraw(withdrawal)
   }
 
-  #waitsOf(cell: Cell, { turn, run }: Envelope<RunState>): Withdrawal[] {
+  #waitsOf(agent: Agent, { turn, run }: Envelope<RunState>): Withdrawal[] {
     const waits: Withdrawal[] = []
-    for (const request of [...cell.open.values()]) {
+    for (const request of [...agent.open.values()]) {
       if (request.turn !== turn) continue
       this.logCancel(request)
-      waits.push(this.#takeOut(request, run.ending))
+      waits.push(this.#remove(request, run.ending))
     }
-    for (const [correlation, call] of [...cell.calls]) {
+    for (const [correlation, call] of [...agent.calls]) {
       if (call.turn !== turn) continue
-      this.logCancel({ caller: cell, correlation, run, turn })
-      cell.cancelCall(correlation)
+      this.logCancel({ caller: agent, correlation, run, turn })
+      agent.cancelCall(correlation)
     }
     return waits
   }
 
-  #takeBack({ callee, envelope, reason, letter }: Withdrawal): void {
+  #withdraw({ callee, envelope, reason, letter }: Withdrawal): void {
     const holder = callee.holderOf(envelope.turn)
     if (holder?.mailbox.holds(envelope)) return this.#dispatcher.stop(holder, envelope, reason)
-    if (this.#mailboxes.withdrawParked(callee, envelope, reason)) this.#mailboxes.markDead(envelope, letter, [reason])
+    if (this.#mailboxes.withdrawPending(callee, envelope, reason)) this.#mailboxes.markDead(envelope, letter, [reason])
     else if (this.#mailboxes.takeOut(callee, envelope, letter, [reason])) this.#mailboxes.freed(callee, envelope.bytes)
   }
 }
@@ -197,7 +197,7 @@ export class Cancellation {
  * Returns turns that run within that one and have handed their duty off. No wait leads to them any more, and they must
  * end with the outer turn.
  */
-const handedOffWithin = (callee: Cell, envelope: Envelope<RunState>): Envelope<RunState>[] =>
+const handedOffWithin = (callee: Agent, envelope: Envelope<RunState>): Envelope<RunState>[] =>
   callee.settings.reentrancy === 'none'
     ? []
     : callee.instances.flatMap(({ mailbox }) =>

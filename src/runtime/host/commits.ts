@@ -37,13 +37,13 @@ import {
   StepMismatchError,
 } from '../../shared/errors.ts'
 import { lastSeq } from '../log/run-log.ts'
-import type { Cell } from './agent.ts'
+import type { Agent } from './agent.ts'
 import type { Cancellation } from './cancellation.ts'
 import type { Core } from './core.ts'
 import type { Dispatcher } from './dispatcher.ts'
 import { rememberHandedAnswers } from './handed-answers.ts'
+import type { Incarnation } from './incarnation.ts'
 import { isForgotten, isReadAlready, unknownStep } from './journal.ts'
-import type { Life } from './life.ts'
 import type { Mailboxes, Requests } from './mailboxes.ts'
 import type { Permits } from './permits.ts'
 import { type RunState, TurnFrames } from './run.ts'
@@ -79,49 +79,49 @@ export class Commits {
     this.#requests = requests
   }
 
-  end(cell: Cell, life: Life, envelope: Envelope<RunState>, memory: Memory, at: number): void {
+  end(agent: Agent, incarnation: Incarnation, envelope: Envelope<RunState>, memory: Memory, at: number): void {
     const { run, turn } = envelope
     const { i32, f64 } = memory
     const flags = (i32[(at >> 2) + KIND]! >>> 8) & 0xff
     const failed = (flags & FAILED) !== 0
-    if (life.quiet.any) life.quiet.goesOn(turn)
+    if (incarnation.quiet.any) incarnation.quiet.goesOn(turn)
     if (failed && envelope.onMismatch === 'refuse' && !run.over && !envelope.cancelled) {
       const error = errorOf(memory, at)
       if (error.code === 'STEP_MISMATCH') {
-        life.patches.delete(turn)
+        incarnation.patches.delete(turn)
         setKind(memory, at, NOTHING) // the turn has no end
-        return this.#core.turnChanged(cell, envelope, error)
+        return this.#core.turnChanged(agent, envelope, error)
       }
     }
     const { caller, correlation } = addressEnd(envelope, memory, at)
-    if (envelope.attempt > 1) this.#cancellation.withdrawRequests(cell, envelope) // what only earlier attempts asked
+    if (envelope.attempt > 1) this.#cancellation.withdrawRequests(agent, envelope) // what only earlier attempts asked
     if (envelope.announced) i32[(at >> 2) + KIND]! |= ANNOUNCED << 8
-    if (failed && this.#redelivery.tryAgain(cell, envelope, memory, at)) {
-      life.patches.delete(turn)
+    if (failed && this.#redelivery.tryAgain(agent, envelope, memory, at)) {
+      incarnation.patches.delete(turn)
       setFlag(memory, at, BEGINS_AGAIN)
       return setCorrelation(memory, at, 0) // a turn that is retried has not answered
     }
-    if (failed && envelope.retries && !envelope.cancelled) this.#core.turnFailed(cell, envelope, errorOf(memory, at))
-    if (failed && correlation === 0) cell.mailbox.discard(envelope)
-    else cell.mailbox.ended(envelope)
+    if (failed && envelope.retries && !envelope.cancelled) this.#core.turnFailed(agent, envelope, errorOf(memory, at))
+    if (failed && correlation === 0) agent.mailbox.discard(envelope)
+    else agent.mailbox.ended(envelope)
     run.messageEnded()
-    cell.turns += 1
-    if (cell.suspects.size > 0) cell.suspects.delete(envelope)
-    if (!envelope.within) cell.lastEndAt = this.#core.clock.monotonic() // the outer turn of a nested one continues
-    const off = Math.max(0, f64[(at >> 3) + TIME]! - f64[(at >> 3) + STARTED]!) - cell.turnMs
-    cell.turnMs += off > 0 ? off / TURNS_TO_SLOW : off / TURNS_TO_SPEED
-    if (cell.groups.any) cell.groups.forget(turn)
-    if (life.patches.size > 0) {
-      if (!failed) this.#applyPatches(cell, life, run, turn)
-      life.patches.delete(turn)
+    agent.turns += 1
+    if (agent.suspects.size > 0) agent.suspects.delete(envelope)
+    if (!envelope.within) agent.lastEndAt = this.#core.clock.monotonic() // the outer turn of a nested one continues
+    const off = Math.max(0, f64[(at >> 3) + TIME]! - f64[(at >> 3) + STARTED]!) - agent.turnMs
+    agent.turnMs += off > 0 ? off / TURNS_TO_SLOW : off / TURNS_TO_SPEED
+    if (agent.groups.any) agent.groups.forget(turn)
+    if (incarnation.patches.size > 0) {
+      if (!failed) this.#applyPatches(agent, incarnation, run, turn)
+      incarnation.patches.delete(turn)
     }
     if (envelope.handedOff && run.over) rememberHandedAnswers(this.#core, run) // it may have its answer already
-    this.#mailboxes.freed(cell, envelope.bytes)
-    if (cell.isDoneWith(run)) this.#permits.release(run, cell)
-    if (!cell.isBare(life)) this.#core.ready.touch(cell)
+    this.#mailboxes.freed(agent, envelope.bytes)
+    if (agent.isDoneWith(run)) this.#permits.release(run, agent)
+    if (!agent.isBare(incarnation)) this.#core.ready.touch(agent)
     if (!failed && (flags & HAS_METADATA) !== 0) {
       const missed = readMissed(memory, at)
-      if (missed.length > 0) this.#mismatch(cell, run, memory, at, missed)
+      if (missed.length > 0) this.#mismatch(agent, run, memory, at, missed)
     }
     if (correlation === 0) {
       if (failed)
@@ -130,7 +130,7 @@ export class Commits {
         ])
       return
     }
-    const request = this.#core.directory.cells[caller]?.open.get(correlation)
+    const request = this.#core.directory.byIndex[caller]?.open.get(correlation)
     if (request?.envelope === envelope) this.#requests.settle(request, memory, at)
     else this.#settleOther(run, envelope, memory, at, failed)
   }
@@ -143,28 +143,28 @@ export class Commits {
     setCorrelation(memory, at, 0) // the caller has had its one answer
   }
 
-  #mismatch(cell: Cell, run: RunState, memory: Memory, at: number, missed: string[]): void {
+  #mismatch(agent: Agent, run: RunState, memory: Memory, at: number, missed: string[]): void {
     const error = new StepMismatchError(
-      `Agent "${cell.name}" took another way when its turn was tried again: it did not ask again for ${missed.join(', ')}. What the earlier attempt did stands beside it. Decide by the message and by steps alone.`,
-      { agent: cell.name, missed },
+      `Agent "${agent.name}" took another way when its turn was tried again: it did not ask again for ${missed.join(', ')}. What the earlier attempt did stands beside it. Decide by the message and by steps alone.`,
+      { agent: agent.name, missed },
     )
-    this.#core.journal.record(run, { kind: 'step.mismatch', agent: cell.name, messageId: idOf(memory, at), error })
+    this.#core.journal.record(run, { kind: 'step.mismatch', agent: agent.name, messageId: idOf(memory, at), error })
   }
 
-  patch(life: Life, memory: Memory, at: number): void {
+  patch(incarnation: Incarnation, memory: Memory, at: number): void {
     const turn = turnOf(memory, at)
-    const notices = life.patches.get(turn) ?? []
+    const notices = incarnation.patches.get(turn) ?? []
     if (notices.length === MOST_PATCHES) throw new Error(`a turn has up to ${MOST_PATCHES} patches`)
     notices.push(Object(jsonIn(readBody(memory, at).data)) as PatchNotice)
-    life.patches.set(turn, notices)
+    incarnation.patches.set(turn, notices)
   }
 
-  #applyPatches(cell: Cell, life: Life, run: RunState, turn: number): void {
+  #applyPatches(agent: Agent, incarnation: Incarnation, run: RunState, turn: number): void {
     try {
-      for (const notice of life.patches.get(turn) ?? []) this.#core.agentStates.applyPatch(cell, run, notice)
+      for (const notice of incarnation.patches.get(turn) ?? []) this.#core.agentStates.applyPatch(agent, run, notice)
     } catch (error) {
       const text = 'the state that a turn of the agent left cannot be read; it stays what it was'
-      this.#core.logger.error({ agent: cell.name, turn, error: describe(error) }, text)
+      this.#core.logger.error({ agent: agent.name, turn, error: describe(error) }, text)
     }
   }
 }
@@ -210,30 +210,30 @@ export class Recalls {
   }
 
   /** Checks whether a message that is tried again has to wait for the durable log, and begins to read there. */
-  holds(cell: Cell, envelope: Envelope<RunState>): boolean {
+  holds(agent: Agent, envelope: Envelope<RunState>): boolean {
     if (!isForgotten(envelope)) return false
-    if (!this.#reading.has(envelope)) void this.#recall(cell.first, envelope)
+    if (!this.#reading.has(envelope)) void this.#recall(agent.first, envelope)
     return true
   }
 
-  async #recall(cell: Cell, envelope: Envelope<RunState>): Promise<void> {
+  async #recall(agent: Agent, envelope: Envelope<RunState>): Promise<void> {
     this.#reading.add(envelope)
-    const error = await this.#read(cell, envelope).then(
-      () => unknownIn(cell, envelope),
-      (reason: unknown) => unreadable(cell, reason),
+    const error = await this.#read(agent, envelope).then(
+      () => unknownIn(agent, envelope),
+      (reason: unknown) => unreadable(agent, reason),
     )
     this.#reading.delete(envelope)
     if (this.#core.loop.closed) return
-    if (error) this.#cancellation.bury(cell, envelope, 'failed', error)
-    this.#core.ready.touch(cell)
+    if (error) this.#cancellation.bury(agent, envelope, 'failed', error)
+    this.#core.ready.touch(agent)
     this.#core.loop.wake()
   }
 
-  async #read(cell: Cell, envelope: Envelope<RunState>): Promise<void> {
+  async #read(agent: Agent, envelope: Envelope<RunState>): Promise<void> {
     const { run, turn } = envelope
     const to = run.log.forgottenTo
     await this.#core.journal.reread(run, async (entries) => {
-      const frames = new TurnFrames(cell.index, turn)
+      const frames = new TurnFrames(agent.index, turn)
       for await (const entry of entries) {
         if (lastSeq(entry) > to) break
         frames.see(entry)
@@ -244,14 +244,14 @@ export class Recalls {
   }
 }
 
-function unknownIn(cell: Cell, envelope: Envelope<RunState>): OutcomeUnknownError | undefined {
-  const step = unknownStep(cell, envelope)
-  return step && outcomeUnknown(cell, step)
+function unknownIn(agent: Agent, envelope: Envelope<RunState>): OutcomeUnknownError | undefined {
+  const step = unknownStep(agent, envelope)
+  return step && outcomeUnknown(agent, step)
 }
 
 /** Makes the error for a turn whose step had begun when it was cut off, and may not run twice. */
 function outcomeUnknown(
-  { name: agent }: Cell,
+  { name: agent }: Agent,
   { kind, name }: { kind: 'step' | 'tool'; name: string },
   cause?: DramatisError,
 ): OutcomeUnknownError {
@@ -260,7 +260,7 @@ function outcomeUnknown(
   return new OutcomeUnknownError(text, { agent, [kind]: name }, cause)
 }
 
-function unreadable({ name: agent }: Cell, reason: unknown): OutcomeUnknownError {
+function unreadable({ name: agent }: Agent, reason: unknown): OutcomeUnknownError {
   const text = `What an earlier attempt of a turn of agent "${agent}" had done cannot be read from the durable log, so the turn is not run again: ${describe(reason)}`
   return new OutcomeUnknownError(text, { agent }, reason instanceof DramatisError ? reason : undefined)
 }
@@ -364,22 +364,23 @@ export class Redelivery {
    * Rules 6 and 7: redelivers what was under way, at the front of the queue, unless something forbids it. True: a
    * message was poison.
    */
-  giveBack(cell: Cell, life: Life, error: DramatisError, print: string | null): boolean {
-    const handed = [...cell.mailbox.handed.all()]
-    const begun = handed.filter((envelope) => life.begun(envelope))
-    const untouched = handed.filter((envelope) => !life.begun(envelope))
-    const alone = life.atWork(begun)
+  giveBack(agent: Agent, incarnation: Incarnation, error: DramatisError, print: string | null): boolean {
+    const handed = [...agent.mailbox.handed.all()]
+    const begun = handed.filter((envelope) => incarnation.begun(envelope))
+    const untouched = handed.filter((envelope) => !incarnation.begun(envelope))
+    const alone = incarnation.atWork(begun)
     let poisoned = false
     const again = begun.filter((envelope) => {
       const fate =
-        this.#hindrance(cell, envelope, error) ?? this.#charge(cell, life, envelope, error, print, envelope === alone)
+        this.#hindrance(agent, envelope, error) ??
+        this.#charge(agent, incarnation, envelope, error, print, envelope === alone)
       if (!fate) return true
-      this.#cancellation.bury(cell, envelope, fate.reason, fate.error)
+      this.#cancellation.bury(agent, envelope, fate.reason, fate.error)
       if (fate.reason === 'poison') poisoned = true
       return false
     })
-    if (!alone) for (const envelope of again) cell.suspects.add(envelope)
-    this.#queueAgain(cell, again, untouched, error)
+    if (!alone) for (const envelope of again) agent.suspects.add(envelope)
+    this.#queueAgain(agent, again, untouched, error)
     return poisoned
   }
 
@@ -387,42 +388,42 @@ export class Redelivery {
    * Takes up a message whose turn was open when an earlier process died. Its next attempt gets what the log has of the
    * earlier ones.
    */
-  takeUp(cell: Cell, envelope: Envelope<RunState>): void {
+  restore(agent: Agent, envelope: Envelope<RunState>): void {
     envelope.attempt += 1
     envelope.uncharged += 1
-    cell.mailbox.takeUp(envelope, true)
-    this.#core.ready.touch(cell)
+    agent.mailbox.restore(envelope, true)
+    this.#core.ready.touch(agent)
   }
 
   /** Buries a message that was taken up if something forbids another attempt of its turn. True: nothing does. */
-  judgeTakenUp(cell: Cell, envelope: Envelope<RunState>): boolean {
-    const error = new AgentCrashedError(`The process of agent "${cell.name}" ended.`, { agent: cell.name })
-    const fate = this.#hindrance(cell, envelope, error)
-    if (fate) this.#cancellation.bury(cell, envelope, fate.reason, fate.error)
+  judgeTakenUp(agent: Agent, envelope: Envelope<RunState>): boolean {
+    const error = new AgentCrashedError(`The process of agent "${agent.name}" ended.`, { agent: agent.name })
+    const fate = this.#hindrance(agent, envelope, error)
+    if (fate) this.#cancellation.bury(agent, envelope, fate.reason, fate.error)
     return !fate
   }
 
   /**
    * Rule 1: redelivers what was under way in a thread that was ended because of other agents. No message is charged.
    */
-  giveBackUncharged(cell: Cell, life: Life, error: DramatisError): void {
-    const handed = [...cell.mailbox.handed.all()]
-    const untouched = handed.filter((envelope) => !life.begun(envelope))
+  giveBackUncharged(agent: Agent, incarnation: Incarnation, error: DramatisError): void {
+    const handed = [...agent.mailbox.handed.all()]
+    const untouched = handed.filter((envelope) => !incarnation.begun(envelope))
     const again = handed.filter((envelope) => {
-      if (!life.begun(envelope)) return false
-      const fate = this.#hindrance(cell, envelope, error)
-      if (fate) this.#cancellation.bury(cell, envelope, fate.reason, fate.error)
+      if (!incarnation.begun(envelope)) return false
+      const fate = this.#hindrance(agent, envelope, error)
+      if (fate) this.#cancellation.bury(agent, envelope, fate.reason, fate.error)
       return !fate
     })
     for (const envelope of again) envelope.uncharged += 1
-    this.#queueAgain(cell, again, untouched, error)
+    this.#queueAgain(agent, again, untouched, error)
   }
 
-  #queueAgain(cell: Cell, again: Envelope<RunState>[], untouched: Envelope<RunState>[], error: DramatisError): void {
+  #queueAgain(agent: Agent, again: Envelope<RunState>[], untouched: Envelope<RunState>[], error: DramatisError): void {
     for (const envelope of again) {
-      if (envelope.retries?.late) this.#countRetry(cell, envelope, error)
+      if (envelope.retries?.late) this.#countRetry(agent, envelope, error)
       envelope.attempt += 1
-      envelope.wasShelved = false
+      envelope.wasSuspended = false
       envelope.announced = false
       envelope.startedAt = NOT_YET
     }
@@ -432,27 +433,27 @@ export class Redelivery {
       if (envelope.attempt === 1) envelope.begunAt = NOT_YET
     }
     const dead = untouched.filter((envelope) => envelope.cancelled)
-    for (const envelope of dead) this.#cancellation.bury(cell, envelope, 'cancelled', error)
-    cell.mailbox.giveBack(
+    for (const envelope of dead) this.#cancellation.bury(agent, envelope, 'cancelled', error)
+    agent.mailbox.giveBack(
       again,
       untouched.filter((envelope) => !envelope.cancelled),
     )
-    this.#core.ready.touch(cell) // another instance may be free
+    this.#core.ready.touch(agent) // another instance may be free
   }
 
   /** Returns why an interrupted turn may not run again, whatever interrupted it. */
-  #hindrance(cell: Cell, envelope: Envelope<RunState>, error: DramatisError): Fate | undefined {
+  #hindrance(agent: Agent, envelope: Envelope<RunState>, error: DramatisError): Fate | undefined {
     if (envelope.cancelled || envelope.run.ending) return { reason: 'cancelled', error }
     // A nested turn cannot be redelivered within its outer turn: that one waits for the target of the handoff now.
     if (envelope.within && envelope.handedOff)
-      return { reason: 'cancelled', error: cutOffAfterHandoff(cell.name, error) }
+      return { reason: 'cancelled', error: cutOffAfterHandoff(agent.name, error) }
     if (isForgotten(envelope)) {
       if (this.#core.journal.isKept) return undefined // what it had done is read, and judged, before it begins again
-      const text = `Agent "${cell.name}" died in a turn so long that the log in memory had to forget how it began, so it is not run again. Use shorter turns, or a durable log (stateManagement).`
-      return { reason: 'failed', error: new OutcomeUnknownError(text, { agent: cell.name }, error) }
+      const text = `Agent "${agent.name}" died in a turn so long that the log in memory had to forget how it began, so it is not run again. Use shorter turns, or a durable log (stateManagement).`
+      return { reason: 'failed', error: new OutcomeUnknownError(text, { agent: agent.name }, error) }
     }
-    const step = unknownStep(cell, envelope)
-    return step && { reason: 'failed', error: outcomeUnknown(cell, step, error) }
+    const step = unknownStep(agent, envelope)
+    return step && { reason: 'failed', error: outcomeUnknown(agent, step, error) }
   }
 
   /**
@@ -461,31 +462,31 @@ export class Redelivery {
    * often as a message may cost a thread (`poisonAttempts`).
    */
   #charge(
-    cell: Cell,
-    life: Life,
+    agent: Agent,
+    incarnation: Incarnation,
     envelope: Envelope<RunState>,
     error: DramatisError,
     print: string | null,
     alone: boolean,
   ): Fate | undefined {
-    if (life.starved && envelope.uncharged < cell.settings.supervision.poisonAttempts) {
+    if (incarnation.starved && envelope.uncharged < agent.settings.supervision.poisonAttempts) {
       envelope.uncharged += 1
       return undefined
     }
     envelope.deaths ??= []
     const { deaths } = envelope
     const data = errorData(error)
-    data.details.epoch = life.epoch
-    deaths.push({ error: data, epoch: life.epoch, alone, fingerprint: print })
+    data.details.epoch = incarnation.epoch
+    deaths.push({ error: data, epoch: incarnation.epoch, alone, fingerprint: print })
     const charged = deaths.filter((death) => death.alone)
     const same = print !== null && charged.filter((death) => death.fingerprint === print).length >= 2
-    if (charged.length < cell.settings.supervision.poisonAttempts && !same) return undefined
+    if (charged.length < agent.settings.supervision.poisonAttempts && !same) return undefined
     const epochs = new Set(deaths.map((death) => death.epoch))
-    for (const each of cell.instances) each.restartTimes = each.restartTimes.filter(({ epoch }) => !epochs.has(epoch))
+    for (const each of agent.instances) each.restartTimes = each.restartTimes.filter(({ epoch }) => !epochs.has(epoch))
     const poison = new AgentCrashedError(
-      `Agent "${cell.name}" died ${charged.length} times on this message, ${same ? 'in the same way' : 'which is as often as it may'}; it is not tried again. The last time: ${error.message}`,
+      `Agent "${agent.name}" died ${charged.length} times on this message, ${same ? 'in the same way' : 'which is as often as it may'}; it is not tried again. The last time: ${error.message}`,
       {
-        agent: cell.name,
+        agent: agent.name,
         attempts: envelope.attempt,
         deaths: deaths.map((death) => ({ epoch: death.epoch, message: death.error.message })),
       },
@@ -497,7 +498,7 @@ export class Redelivery {
   // ---- the next attempt
 
   /** Checks whether a turn that threw has a try left that may end differently. */
-  #mayFailAgain({ settings }: Cell, envelope: Envelope<RunState>, error: DramatisError): boolean {
+  #mayFailAgain({ settings }: Agent, envelope: Envelope<RunState>, error: DramatisError): boolean {
     const { onHandlerError, poisonAttempts } = settings.supervision
     if (error.code !== 'AGENT_FAILED') return false
     if (onHandlerError !== 'fail') return envelope.attempt - envelope.uncharged < poisonAttempts
@@ -511,27 +512,27 @@ export class Redelivery {
    * Tells a late turn to stop, so that it begins again when it has: at the latest when the end of its thread has ended
    * it. Returns the error that it ends with if it may not.
    */
-  retryLate(cell: Cell, envelope: Envelope<RunState>, error: DramatisError): DramatisError | undefined {
+  retryLate(agent: Agent, envelope: Envelope<RunState>, error: DramatisError): DramatisError | undefined {
     const { count } = envelope.retries ?? NO_RETRIES
-    if (count >= cell.settings.turnRetries || envelope.cancelled || envelope.run.ending || envelope.handedOff)
+    if (count >= agent.settings.turnRetries || envelope.cancelled || envelope.run.ending || envelope.handedOff)
       return error
-    if (!cell.mailbox.holds(envelope) || !cell.life?.begun(envelope)) return error
-    if (isForgotten(envelope) || isReadAlready(cell, envelope)) return error
-    const step = this.#unknown(cell, envelope)
-    if (step) return outcomeUnknown(cell, step, error)
+    if (!agent.mailbox.holds(envelope) || !agent.incarnation?.begun(envelope)) return error
+    if (isForgotten(envelope) || isReadAlready(agent, envelope)) return error
+    const step = this.#unknown(agent, envelope)
+    if (step) return outcomeUnknown(agent, step, error)
     envelope.retries ??= { ...NO_RETRIES }
     envelope.retries.late = error
-    this.#dispatcher.stop(cell, envelope, error)
+    this.#dispatcher.stop(agent, envelope, error)
     return undefined
   }
 
-  #countRetry(cell: Cell, envelope: Envelope<RunState>, thrown: DramatisError): void {
+  #countRetry(agent: Agent, envelope: Envelope<RunState>, thrown: DramatisError): void {
     const { count, late } = envelope.retries ?? NO_RETRIES
     const { memory, at, run } = envelope
-    envelope.retries = { count: count + 1, late: undefined, instance: cell.instance }
+    envelope.retries = { count: count + 1, late: undefined, instance: agent.instance }
     const messageId = idOf(memory, at)
     const error = late ?? thrown
-    this.#core.journal.record(run, { kind: 'turn.retried', ...cell.whose, messageId, tried: count + 2, error })
+    this.#core.journal.record(run, { kind: 'turn.retried', ...agent.whose, messageId, tried: count + 2, error })
   }
 
   /**
@@ -539,50 +540,50 @@ export class Redelivery {
    * when it has. It does not restart if a crash has ended it already. Nor does it if a step was under way that may not
    * run twice, or if a part of a model's answer was read.
    */
-  beginAgain(cell: Cell, envelope: Envelope<RunState>, reason: DramatisError): void {
-    if (!cell.mailbox.holds(envelope) || !cell.life?.begun(envelope)) return
-    if (!this.#mayRepeat(cell, envelope)) return
-    this.#dispatcher.stop(cell, envelope, reason)
+  beginAgain(agent: Agent, envelope: Envelope<RunState>, reason: DramatisError): void {
+    if (!agent.mailbox.holds(envelope) || !agent.incarnation?.begun(envelope)) return
+    if (!this.#mayRepeat(agent, envelope)) return
+    this.#dispatcher.stop(agent, envelope, reason)
   }
 
   /** Checks that nothing is known of the turn that may not be done twice. */
-  #mayRepeat(cell: Cell, envelope: Envelope<RunState>): boolean {
-    if (isForgotten(envelope)) return this.#core.journal.isKept && !cell.settings.playedByModel
-    return !this.#unknown(cell, envelope) && !isReadAlready(cell, envelope)
+  #mayRepeat(agent: Agent, envelope: Envelope<RunState>): boolean {
+    if (isForgotten(envelope)) return this.#core.journal.isKept && !agent.settings.playedByModel
+    return !this.#unknown(agent, envelope) && !isReadAlready(agent, envelope)
   }
 
   /** Finds a step of the turn that is under way, in its thread or in the host, and may not run twice. */
-  #unknown(cell: Cell, envelope: Envelope<RunState>): ReturnType<typeof unknownStep> {
-    const tool = this.#core.unrepeatableTool(cell, envelope.turn)
-    return tool === undefined ? unknownStep(cell, envelope) : { kind: 'tool', name: tool }
+  #unknown(agent: Agent, envelope: Envelope<RunState>): ReturnType<typeof unknownStep> {
+    const tool = this.#core.unrepeatableTool(agent, envelope.turn)
+    return tool === undefined ? unknownStep(agent, envelope) : { kind: 'tool', name: tool }
   }
 
   /**
    * Rule 0: a handler that threw has failed. By option its turn is retried, in this thread or in a new one. A turn that
    * was told to stop because it was late, or because its request was retried, is retried as well.
    */
-  tryAgain(cell: Cell, envelope: Envelope<RunState>, memory: Memory, at: number): boolean {
-    const { onHandlerError } = cell.settings.supervision
+  tryAgain(agent: Agent, envelope: Envelope<RunState>, memory: Memory, at: number): boolean {
+    const { onHandlerError } = agent.settings.supervision
     const mayBeginAgain = this.#requests.of(envelope)?.idempotent === true
-    const mayRetry = onHandlerError !== 'fail' || cell.settings.turnRetries > 0
+    const mayRetry = onHandlerError !== 'fail' || agent.settings.turnRetries > 0
     if (envelope.cancelled || envelope.run.ending || !(mayRetry || mayBeginAgain)) return false
     const error = errorOf(memory, at)
     const isLate = envelope.retries?.late !== undefined
     const isAskedAgain = !isLate && mayBeginAgain && error.code === 'REQUEST_TIMEOUT'
-    if (!isLate && !isAskedAgain && !this.#mayFailAgain(cell, envelope, error)) return false
-    if (!this.#mayRepeat(cell, envelope)) return false
-    if (!isAskedAgain) this.#countRetry(cell, envelope, error)
+    if (!isLate && !isAskedAgain && !this.#mayFailAgain(agent, envelope, error)) return false
+    if (!this.#mayRepeat(agent, envelope)) return false
+    if (!isAskedAgain) this.#countRetry(agent, envelope, error)
     if (!isLate && !isAskedAgain && onHandlerError === 'restart') {
-      cell.life?.kill(error)
+      agent.incarnation?.kill(error)
       // The turn has ended, but not in a commit: the exit of the thread gives it back like any other.
       return true
     }
     envelope.attempt += 1
     envelope.announced = false
     envelope.startedAt = NOT_YET
-    cell.mailbox.giveBack([envelope], [])
-    if (cell.isDoneWith(envelope.run)) this.#permits.release(envelope.run, cell)
-    this.#core.ready.touch(cell)
+    agent.mailbox.giveBack([envelope], [])
+    if (agent.isDoneWith(envelope.run)) this.#permits.release(envelope.run, agent)
+    this.#core.ready.touch(agent)
     return true
   }
 }

@@ -15,7 +15,7 @@ import { HostFrames } from '../log/host-frames.ts'
 import { LimitNotices } from '../logging/limit-notices.ts'
 import { guardedLogger } from '../logging/logger.ts'
 import type { Redactor } from '../logging/redactor.ts'
-import type { Cell, HeldTask } from './agent.ts'
+import type { Agent, HeldTask } from './agent.ts'
 import { AgentDirectory } from './directory.ts'
 import { Journal } from './journal.ts'
 import { waitsForTurns } from './limit-waits.ts'
@@ -25,7 +25,7 @@ import { type RunState, RunTable, readerOf } from './run.ts'
 export class HostLoop {
   readonly #clock: Pick<Scheduler, 'defer'>
   readonly #journal: { readonly isTelling: boolean }
-  readonly #look: () => boolean
+  readonly #poll: () => boolean
   /** True when the team is closed: there is nothing to read any more. */
   closed = false
   /** Number of times that the host has looked. */
@@ -37,16 +37,16 @@ export class HostLoop {
    * `journal.isTelling`: true while its readers are called, which must end before the next look. `look` reads what
    * threads have written; true: there is more than it took in this turn of the event loop.
    */
-  constructor(clock: Pick<Scheduler, 'defer'>, journal: { readonly isTelling: boolean }, look: () => boolean) {
+  constructor(clock: Pick<Scheduler, 'defer'>, journal: { readonly isTelling: boolean }, poll: () => boolean) {
     this.#clock = clock
     this.#journal = journal
-    this.#look = look
+    this.#poll = poll
   }
 
   /** Looks now, or as soon as the present look is over, because something may be there. */
   kick(): void {
     if (this.#journal.isTelling) this.wake()
-    else if (!this.#isLooking) this.#lookNow()
+    else if (!this.#isLooking) this.#pollNow()
   }
 
   wake(): void {
@@ -54,16 +54,16 @@ export class HostLoop {
     this.#isScheduled = true
     this.#clock.defer(() => {
       this.#isScheduled = false
-      if (!this.#isLooking) this.#lookNow()
+      if (!this.#isLooking) this.#pollNow()
     })
   }
 
-  #lookNow(): void {
+  #pollNow(): void {
     this.#isLooking = true
     this.ticks += 1
     let hasMore = true // also of a look that throws: threads do not call a host that was awake when it broke off
     try {
-      hasMore = this.#look()
+      hasMore = this.#poll()
     } finally {
       this.#isLooking = false
       if (hasMore) this.wake()
@@ -71,46 +71,46 @@ export class HostLoop {
   }
 }
 
-const NOBODY: readonly Cell[] = []
+const NOBODY: readonly Agent[] = []
 
 class Ready {
   /** All marked agents. To be changed by the methods alone. */
-  readonly marked = new Set<Cell>()
+  readonly marked = new Set<Agent>()
   /** Agents with something that a turn waits for. */
-  readonly #hurried = new Set<Cell>()
+  readonly #hurried = new Set<Agent>()
 
   /** Marks an agent as ready. Any free instance may take what there is. */
-  touch(cell: Cell): void {
-    const { instances } = cell
-    if (instances.length === 1) this.marked.add(cell)
+  touch(agent: Agent): void {
+    const { instances } = agent
+    if (instances.length === 1) this.marked.add(agent)
     else for (const each of instances) this.marked.add(each)
   }
 
   /** Marks one instance alone as ready. */
-  touchInstance(cell: Cell): void {
-    this.marked.add(cell)
+  touchInstance(agent: Agent): void {
+    this.marked.add(agent)
   }
 
   /** Marks an instance as ready with priority: what it gets must not wait behind what others have written. */
-  hasten(cell: Cell): void {
-    this.marked.add(cell)
-    this.#hurried.add(cell)
+  hasten(agent: Agent): void {
+    this.marked.add(agent)
+    this.#hurried.add(agent)
   }
 
-  takeAll(): Cell[] {
-    const cells = [...this.marked]
+  takeAll(): Agent[] {
+    const agents = [...this.marked]
     this.marked.clear()
     this.#hurried.clear()
-    return cells
+    return agents
   }
 
   /** Returns the agents with priority, and removes only them from the list. */
-  takeHurried(): readonly Cell[] {
+  takeHurried(): readonly Agent[] {
     if (this.#hurried.size === 0) return NOBODY
-    const cells = [...this.#hurried]
-    for (const cell of cells) this.marked.delete(cell)
+    const agents = [...this.#hurried]
+    for (const agent of agents) this.marked.delete(agent)
     this.#hurried.clear()
-    return cells
+    return agents
   }
 }
 
@@ -148,7 +148,7 @@ class BlockedTasks {
   /**
    * Holds a task. Returns false if a task of that id is held already: only a thread that forges frames can cause that.
    */
-  hold(callee: Cell, envelope: Envelope<RunState>): boolean {
+  hold(callee: Agent, envelope: Envelope<RunState>): boolean {
     const id = idOf(envelope.memory, envelope.at)
     if (this.#held.has(id)) return false
     this.#held.set(id, { callee, envelope, waitsFor: new Set() })
@@ -186,7 +186,7 @@ export interface CoreOptions {
   /** Maximum bytes of the large parts that are stored at a time. Default: no limit. */
   maxStoredBytes?: number
   /** Finds an agent that is in the registry but not in the team yet. Default: finds none. */
-  newcomer?: (name: string) => Cell | undefined
+  newcomer?: (name: string) => Agent | undefined
 }
 
 const NO_BYTES = new Map<string, Uint8Array>()
@@ -249,19 +249,19 @@ export abstract class Core<Options extends CoreOptions = CoreOptions> {
   /** Reads what the threads have written. True: there is more. */
   protected abstract poll(): boolean
   /** Begins threads for agents that have none and for which there is something. */
-  abstract awaken(cells: readonly Cell[]): void
+  abstract awaken(agents: readonly Agent[]): void
   /** Handles a thread that ended before it was ready. `blameless`: because of another agent. */
-  abstract cannotStart(cell: Cell, error: DramatisError, blameless: boolean): void
+  abstract cannotStart(agent: Agent, error: DramatisError, blameless: boolean): void
   /** Checks whether a message that is tried again has to wait for what its earlier attempts have done. */
-  abstract recalls(cell: Cell, envelope: Envelope<RunState>): boolean
+  abstract recalls(agent: Agent, envelope: Envelope<RunState>): boolean
   /** Gives up a turn whose thread cannot be ended: a script in the host's own thread. */
-  abstract abandon(cell: Cell, envelope: Envelope<RunState>): void
+  abstract abandon(agent: Agent, envelope: Envelope<RunState>): void
   /** Handles a turn that ends in an error, and is not tried again. */
-  abstract turnFailed(cell: Cell, envelope: Envelope<RunState>, error: DramatisError): void
+  abstract turnFailed(agent: Agent, envelope: Envelope<RunState>, error: DramatisError): void
   /** Handles a turn whose code has changed since an earlier process began it. */
-  abstract turnChanged(cell: Cell, envelope: Envelope<RunState>, error: DramatisError): void
+  abstract turnChanged(agent: Agent, envelope: Envelope<RunState>, error: DramatisError): void
   /** Returns the name of a tool that the host runs for that turn, and that may not run twice. */
-  abstract unrepeatableTool(cell: Cell, turn: number): string | undefined
+  abstract unrepeatableTool(agent: Agent, turn: number): string | undefined
   /** Returns the agents as a protocol script sees them. */
   abstract roster(run: RunState): RosterEntry[]
   /** Notifies the readers that a wait in that run, or the run itself, has ended only because its time was up. */

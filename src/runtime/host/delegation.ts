@@ -12,7 +12,7 @@ import {
   MessageRejectedError,
 } from '../../shared/errors.ts'
 import { DELEGATION_BOUND, type DelegationBound } from '../settings/agent-settings.ts'
-import type { Cell } from './agent.ts'
+import type { Agent } from './agent.ts'
 import type { Core } from './core.ts'
 import { type AgentDirectory, ORCHESTRATOR_INDEX, USER_INDEX } from './directory.ts'
 import { type Offered, offeredIn, type Requests } from './mailboxes.ts'
@@ -141,7 +141,7 @@ export const MAX_CHAIN_DEPTH = 8
 
 /** Open turn of a chain: the message that it handles, and its agent. */
 interface ChainLink {
-  readonly cell: Cell
+  readonly agent: Agent
   readonly envelope: Envelope<RunState>
   /**
    * True if the turn has offered its duty (a handoff). It ends when the offer is accepted, so the agent that goes on
@@ -155,19 +155,19 @@ interface ChainLink {
  * on with the caller that waits for the duty. Yields nothing if the agent has no such turn open. An interrupted turn
  * that is redelivered counts as open.
  */
-export function* chainOf(requests: Requests, agent: Cell, turn: number): IterableIterator<ChainLink> {
+export function* chainOf(requests: Requests, first: Agent, turn: number): IterableIterator<ChainLink> {
   const seen = new Set<Envelope<RunState>>() // a thread can forge a request from a later turn: the chain must not loop
-  let cell = agent
+  let agent = first
   let number = turn
   let leaves = false
   for (;;) {
-    const envelope = cell.messageOf(number)
+    const envelope = agent.messageOf(number)
     if (!envelope || seen.has(envelope)) return
     seen.add(envelope)
-    yield { cell: cell.first, envelope, leaves }
+    yield { agent: agent.first, envelope, leaves }
     const request = requests.of(envelope)
     if (!request) return
-    cell = request.caller
+    agent = request.caller
     number = request.turn
     leaves = request.offers
   }
@@ -179,14 +179,14 @@ export function* chainOf(requests: Requests, agent: Cell, turn: number): Iterabl
  */
 export function turnWithin(
   requests: Requests,
-  sender: Cell,
+  sender: Agent,
   turn: number,
-  callee: Cell,
+  callee: Agent,
 ): Envelope<RunState> | ChainDepthError | undefined {
   let within: Envelope<RunState> | undefined
   let depth = 0
-  for (const { cell, envelope, leaves } of chainOf(requests, sender, turn)) {
-    if (cell === callee && !leaves) within ??= envelope
+  for (const { agent, envelope, leaves } of chainOf(requests, sender, turn)) {
+    if (agent === callee && !leaves) within ??= envelope
     if (envelope.within) depth += 1
   }
   return within && depth >= MAX_CHAIN_DEPTH ? tooDeep(sender.name, callee.name) : within
@@ -218,7 +218,7 @@ const SHOWN: Readonly<Partial<Record<Verb, string>>> = {
 }
 
 /** Checks whether an agent may use a verb. The protocol script, the caller and the runtime itself may use all. */
-function mayUse({ settings }: Cell, verb: Verb): boolean {
+function mayUse({ settings }: Agent, verb: Verb): boolean {
   return !settings.isAgent || isTrustedTo(settings.info.trust, verb)
 }
 
@@ -227,8 +227,8 @@ function mayUse({ settings }: Cell, verb: Verb): boolean {
  * manager or to the protocol script. Delegations are refused by the delegation graph.
  */
 export function messageRefusal(
-  sender: Cell,
-  callee: Cell | undefined,
+  sender: Agent,
+  callee: Agent | undefined,
   memory: Memory,
   at: number,
 ): MessageRejectedError | undefined {
@@ -239,7 +239,7 @@ export function messageRefusal(
 }
 
 /** Returns the error if a caller may not use a verb in the name of that agent, because the agent itself may not. */
-export function refusalInItsName(agent: Cell, verb: Verb): MessageRejectedError | undefined {
+export function refusalInItsName(agent: Agent, verb: Verb): MessageRejectedError | undefined {
   if (mayUse(agent, verb)) return undefined
   const { words, details } = refusalOf(agent, verb)
   return new MessageRejectedError(words, details)
@@ -253,17 +253,17 @@ function verbOf(memory: Memory, at: number): 'broadcast' | 'delegate' | 'request
   return type === 'report' ? 'report' : 'send'
 }
 
-const isAbove = ({ index, name }: Cell, agent: Cell) =>
+const isAbove = ({ index, name }: Agent, agent: Agent) =>
   index === ORCHESTRATOR_INDEX || name === agent.settings.info.escalateTo
 
 /**
  * Returns the error if an agent may not call this operation of the host. Operations that are not verbs are refused
  * elsewhere.
  */
-export function callRefusal(logger: Logger, cell: Cell, operation: string): ConfigurationError | undefined {
-  if (!isVerb(operation) || mayUse(cell, operation)) return undefined
-  const { words, details } = refusalOf(cell, operation)
-  warn(logger, cell, words)
+export function callRefusal(logger: Logger, agent: Agent, operation: string): ConfigurationError | undefined {
+  if (!isVerb(operation) || mayUse(agent, operation)) return undefined
+  const { words, details } = refusalOf(agent, operation)
+  warn(logger, agent, words)
   return new ConfigurationError(words, details)
 }
 
@@ -271,14 +271,17 @@ export function callRefusal(logger: Logger, cell: Cell, operation: string): Conf
  * Logs a refusal, because the agent may hide it. Of many refusals only some are logged: the first, the second, the
  * fourth, and so on.
  */
-function warn(logger: Logger, { name, life }: Cell, words: string): void {
-  if (!life) return
-  life.refusedVerbs += 1
-  if ((life.refusedVerbs & (life.refusedVerbs - 1)) !== 0) return
-  logger.warn({ agent: name, epoch: life.epoch, error: words, refused: life.refusedVerbs }, 'the agent may not do that')
+function warn(logger: Logger, { name, incarnation }: Agent, words: string): void {
+  if (!incarnation) return
+  incarnation.refusedVerbs += 1
+  if ((incarnation.refusedVerbs & (incarnation.refusedVerbs - 1)) !== 0) return
+  logger.warn(
+    { agent: name, epoch: incarnation.epoch, error: words, refused: incarnation.refusedVerbs },
+    'the agent may not do that',
+  )
 }
 
-function refusalOf({ name, settings }: Cell, verb: Verb): { words: string; details: Record<string, unknown> } {
+function refusalOf({ name, settings }: Agent, verb: Verb): { words: string; details: Record<string, unknown> } {
   const { trust = 'internal' } = settings.info
   const accepted = trustFor(verb)
   const shown = SHOWN[verb] ?? verb
@@ -298,7 +301,7 @@ interface Obstacle {
  * Returns the reason why one agent may not delegate to another, or undefined. The protocol script and the caller may
  * delegate to every agent that takes tasks.
  */
-function obstacleOf(from: Cell, to: Cell): Obstacle | undefined {
+function obstacleOf(from: Agent, to: Agent): Obstacle | undefined {
   const { delegationAllowed, canDelegateTo } = from.settings.info
   if (to.settings.info.canBeDelegatedTo === false)
     return {
@@ -332,7 +335,7 @@ const namesOf = (names: readonly string[]) =>
  * Limits the delegations of an agent to these agents. Its own code sees the change in its role after the next start of
  * its thread.
  */
-export function grant({ settings }: Cell, canDelegateTo: readonly string[] | undefined): void {
+export function grant({ settings }: Agent, canDelegateTo: readonly string[] | undefined): void {
   settings.info = Object.freeze({
     ...settings.info,
     canDelegateTo: Object.freeze([...(canDelegateTo ?? [])]),
@@ -343,17 +346,17 @@ export function grant({ settings }: Cell, canDelegateTo: readonly string[] | und
  * Throws for the first agent to which the maker may not delegate: an agent that it defines may not reach further than
  * its maker.
  */
-export function refuseBeyond(maker: Cell, takers: readonly Cell[]): void {
+export function refuseBeyond(maker: Agent, takers: readonly Agent[]): void {
   for (const to of takers) {
     const obstacle = obstacleOf(maker, to)
     if (obstacle) throw refusal(maker, to, obstacle, { path: 'type.canDelegateTo' })
   }
 }
 
-export const mayDelegate = (from: Cell, to: Cell): boolean => obstacleOf(from, to) === undefined
+export const mayDelegate = (from: Agent, to: Agent): boolean => obstacleOf(from, to) === undefined
 
-export function delegationGraph(agents: readonly Cell[]): Record<string, string[]> {
-  const reached = (from: Cell) => agents.filter((to) => mayDelegate(from, to)).map(({ name }) => name)
+export function delegationGraph(agents: readonly Agent[]): Record<string, string[]> {
+  const reached = (from: Agent) => agents.filter((to) => mayDelegate(from, to)).map(({ name }) => name)
   return Object.fromEntries(agents.map((from) => [from.name, reached(from)]))
 }
 
@@ -369,7 +372,7 @@ export class Delegations {
   }
 
   /** Returns the error if a delegation must be refused. `from`: the agent in whose name the sender gives the task. */
-  refusal(from: Cell, sender: Cell, to: Cell, memory: Memory, at: number): DelegationRefusedError | undefined {
+  refusal(from: Agent, sender: Agent, to: Agent, memory: Memory, at: number): DelegationRefusedError | undefined {
     const obstacle = obstacleOf(from, to)
     if (obstacle) return refusal(from, to, obstacle)
     if (kindOf(memory, at) !== REQUEST) return undefined
@@ -381,7 +384,7 @@ export class Delegations {
   }
 
   /** Returns the error if this turn may not hand its duty off to the other agent. */
-  refusalOfHandoff(from: Cell, to: Cell, turn: number, offer: Offered): DelegationRefusedError | undefined {
+  refusalOfHandoff(from: Agent, to: Agent, turn: number, offer: Offered): DelegationRefusedError | undefined {
     const obstacle = obstacleOf(from, to) ?? this.#flawOfTask(to, offer)
     return obstacle ? refusal(from, to, obstacle) : this.#tooDeep(from, to, turn)
   }
@@ -390,13 +393,13 @@ export class Delegations {
    * Returns the error if a manager may not give the task of the turn of `from` to another agent. The task moves, so the
    * limit that a strategy sets on delegations of agents does not apply.
    */
-  refusalOfReassignment(by: Cell, from: Cell, to: Cell, turn: number): DelegationRefusedError | undefined {
+  refusalOfReassignment(by: Agent, from: Agent, to: Agent, turn: number): DelegationRefusedError | undefined {
     const obstacle = obstacleOf(by, to)
     return obstacle ? refusal(by, to, obstacle) : this.#tooDeep(from, to, turn, DELEGATION_BOUND)
   }
 
   /** Returns the reason if the agent can never do the task as it is. */
-  #flawOfTask(to: Cell, { deadline, requiredCapabilities }: Offered): Obstacle | undefined {
+  #flawOfTask(to: Agent, { deadline, requiredCapabilities }: Offered): Obstacle | undefined {
     const now = this.#core.clock.now()
     if (deadline !== null && deadline <= now)
       return {
@@ -412,8 +415,8 @@ export class Delegations {
   }
 
   #tooDeep(
-    from: Cell,
-    to: Cell,
+    from: Agent,
+    to: Agent,
     turn: number,
     { limit, name, why }: DelegationBound = this.#bound,
   ): DelegationRefusedError | undefined {
@@ -431,9 +434,9 @@ export class Delegations {
   }
 
   /** Returns the number of delegations, and handoffs of delegations, that led to the turn. */
-  #depth(cell: Cell, turn: number): number {
+  #depth(agent: Agent, turn: number): number {
     let depth = 0
-    for (const { envelope } of chainOf(this.#requests, cell, turn)) {
+    for (const { envelope } of chainOf(this.#requests, agent, turn)) {
       if (typeOf(envelope.memory, envelope.at) === 'delegate') depth += 1
       depth += this.#requests.of(envelope)?.replaced ?? 0
     }
@@ -445,9 +448,9 @@ export class Delegations {
  * Checks that a message belongs to a turn of its sender. Requests that the host makes in the name of an agent or of the
  * caller do not.
  */
-const isOfTurn = (from: Cell, memory: Memory, at: number) => from.index !== USER_INDEX && correlationOf(memory, at) > 0
+const isOfTurn = (from: Agent, memory: Memory, at: number) => from.index !== USER_INDEX && correlationOf(memory, at) > 0
 
-const refusal = (from: Cell, to: Cell, { why, advice }: Obstacle, details: object = {}) =>
+const refusal = (from: Agent, to: Agent, { why, advice }: Obstacle, details: object = {}) =>
   new DelegationRefusedError(`"${from.name}" cannot delegate to "${to.name}": ${why}. ${advice}`, {
     from: from.name,
     to: to.name,
@@ -455,13 +458,13 @@ const refusal = (from: Cell, to: Cell, { why, advice }: Obstacle, details: objec
     ...details,
   })
 
-export function managersOf(directory: AgentDirectory, agent: Cell, run: RunState): string[] {
+export function managersOf(directory: AgentDirectory, agent: Agent, run: RunState): string[] {
   const names: string[] = []
-  for (let at: Cell | undefined = agent; at; ) {
+  for (let at: Agent | undefined = agent; at; ) {
     const name: string | undefined = at.settings.info.escalateTo
     if (name === undefined || name === agent.name || names.includes(name)) break
     names.push(name)
-    at = directory.cell(name, run)
+    at = directory.agent(name, run)
   }
   return names
 }

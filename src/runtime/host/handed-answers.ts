@@ -9,7 +9,7 @@ import type { Conversation, SpokenTurn } from '../../actors/model/conversation.t
 import { isFailure } from '../../mailbox/codec.ts'
 import { BEGINS_AGAIN, END, flagsOf, idOf, kindOf, PATCH, readBody } from '../../mailbox/frame.ts'
 import { framesOf } from '../log/run-log.ts'
-import { type Cell, NO_TURN } from './agent.ts'
+import { type Agent, NO_TURN } from './agent.ts'
 import type { Core } from './core.ts'
 import { lastSuccessor, type RunState } from './run.ts'
 
@@ -18,17 +18,17 @@ export function rememberHandedAnswers(core: Core, run: RunState): void {
   if (run.handoffs === 0) return
   const answers = answersIn(run)
   for (const [index, state] of run.states) {
-    const cell = core.directory.cells[index]
-    const patches = cell?.settings.playedByModel ? [...missing(run, state as Conversation, answers)] : []
-    if (cell && patches.length > 0) addTo(core, cell, run, patches)
+    const agent = core.directory.byIndex[index]
+    const patches = agent?.settings.playedByModel ? [...missing(run, state as Conversation, answers)] : []
+    if (agent && patches.length > 0) addTo(core, agent, run, patches)
   }
 }
 
-function addTo({ agentStates, frames, journal }: Core, cell: Cell, run: RunState, patches: Patch[]): void {
+function addTo({ agentStates, frames, journal }: Core, agent: Agent, run: RunState, patches: Patch[]): void {
   const notice: PatchNotice = { scope: 'run', patches }
-  agentStates.applyPatch(cell, run, notice)
+  agentStates.applyPatch(agent, run, notice)
   if (run.threadId === undefined) return // nothing goes on with it
-  const fields = { sender: cell.index, run: run.index, turn: NO_TURN, data: JSON.stringify(notice) }
+  const fields = { sender: agent.index, run: run.index, turn: NO_TURN, data: JSON.stringify(notice) }
   const { memory, bytes } = frames.make({ kind: PATCH, ...fields })
   journal.appendOwned(run, memory, bytes)
 }

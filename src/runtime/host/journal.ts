@@ -49,7 +49,7 @@ import {
   type Unrecorded,
 } from '../log/records.ts'
 import { framesOf } from '../log/run-log.ts'
-import type { Cell } from './agent.ts'
+import type { Agent } from './agent.ts'
 import { type LoggedFrame, type RunState, type RunTable, TurnFrames } from './run.ts'
 
 /*
@@ -67,9 +67,9 @@ const MOST_STEPS = 100
 const ABOUT_IT = /^(handoff|managers$|reassign$|model\.turn$|guard$)/
 
 /** Returns the frames that the next attempt is given: what the turn has done, and the answers that it got. */
-export function loggedFrames(cell: Cell, envelope: Envelope<RunState>): LoggedFrame[] {
+export function loggedFrames(agent: Agent, envelope: Envelope<RunState>): LoggedFrame[] {
   const { run, turn } = envelope
-  const found = new TurnFrames(cell.index, turn, run.reread.get(envelope))
+  const found = new TurnFrames(agent.index, turn, run.reread.get(envelope))
   for (const entry of run.log.entries(found.to)) found.see(entry)
   return found.frames
 }
@@ -83,11 +83,11 @@ export function isForgotten(envelope: Envelope<RunState>): boolean {
 
 /** Finds a step that ran in the dead thread itself, had begun, is not logged as finished, and may not run twice. */
 export function unknownStep(
-  cell: Cell,
+  agent: Agent,
   envelope: Envelope<RunState>,
 ): { kind: 'step' | 'tool'; name: string } | undefined {
   const begun = new Map<number, { kind: 'step' | 'tool'; name: string }>()
-  for (const { memory, at } of loggedFrames(cell, envelope)) {
+  for (const { memory, at } of loggedFrames(agent, envelope)) {
     const kind = kindOf(memory, at)
     if (kind === STEP_BEGAN && flagsOf(memory, at) & FAILED) {
       const { content: name, threadId } = readBody(memory, at)
@@ -99,15 +99,15 @@ export function unknownStep(
 }
 
 /** Checks whether a part of the model's answer was read already. A repeated model call would begin another answer. */
-export function isReadAlready(cell: Cell, envelope: Envelope<RunState>): boolean {
-  if (!cell.settings.playedByModel) return false
-  return loggedFrames(cell, envelope).some(
-    ({ memory, at }) => kindOf(memory, at) === CHUNK && senderOf(memory, at) === cell.index,
+export function isReadAlready(agent: Agent, envelope: Envelope<RunState>): boolean {
+  if (!agent.settings.playedByModel) return false
+  return loggedFrames(agent, envelope).some(
+    ({ memory, at }) => kindOf(memory, at) === CHUNK && senderOf(memory, at) === agent.index,
   )
 }
 
 /** Returns the steps that the turn has made so far, in words. `nameOf` names an agent by its index. */
-export function stepsOf(agent: Cell, { run, turn }: Envelope<RunState>, nameOf: (index: number) => string): string[] {
+export function stepsOf(agent: Agent, { run, turn }: Envelope<RunState>, nameOf: (index: number) => string): string[] {
   const steps: string[] = []
   for (const [memory, at] of framesOf(run.log))
     if (senderOf(memory, at) === agent.index && turnOf(memory, at) === turn && isDone(memory, at))
@@ -150,7 +150,7 @@ export interface JournalKeeper {
   /** Takes an entry. It can change until the current task of the event loop ends. */
   take(entry: LogEntry): void
   /** Notes that a message was given a turn of that agent. */
-  handed(cell: Cell, envelope: Envelope<RunState>): void
+  handed(agent: Agent, envelope: Envelope<RunState>): void
   /** Resolves when all that was logged until now is written. Rejects if it never will be: the log is lost or closed. */
   written(): Promise<void>
   /** Number behind the last entry that stands in the log. A later process goes on with it. */
@@ -264,8 +264,8 @@ export class Journal {
     this.keep(run, { kind: 'part.used', hash, size: bytes.length })
   }
 
-  handed(cell: Cell, envelope: Envelope<RunState>): void {
-    this.#keeper?.handed(cell, envelope)
+  handed(agent: Agent, envelope: Envelope<RunState>): void {
+    this.#keeper?.handed(agent, envelope)
   }
 
   appendFrames(run: RunState, memory: Memory, from: number, to: number, count: number): FrameBlock {

@@ -8,30 +8,30 @@ import { jsonIn } from '../../mailbox/codec.ts'
 import { correlationOf, idOf, limitOf, type Memory, readBody, timeOf, turnOf } from '../../mailbox/frame.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
 import type { LimitNotices, LimitWait } from '../logging/limit-notices.ts'
-import type { Cell } from './agent.ts'
+import type { Agent } from './agent.ts'
 import type { AgentDirectory } from './directory.ts'
-import type { Life } from './life.ts'
+import type { Incarnation } from './incarnation.ts'
 import type { RunState } from './run.ts'
 
 /** Yields the first message of each run that waits for such an agent. */
-export function* waitsForTurns({ cells }: AgentDirectory): IterableIterator<LimitWait> {
-  for (const cell of cells) {
-    if (cell.mailbox.waiting === 0 || cell.gone || !cell.settings.isAgent) continue
+export function* waitsForTurns({ byIndex: agents }: AgentDirectory): IterableIterator<LimitWait> {
+  for (const agent of agents) {
+    if (agent.mailbox.waiting === 0 || agent.gone || !agent.settings.isAgent) continue
     const seen = new Set<RunState>()
-    for (const { run, memory, at, within } of cell.mailbox.queued()) {
+    for (const { run, memory, at, within } of agent.mailbox.queued()) {
       if (within || seen.has(run)) continue
       seen.add(run)
-      const full = limitAt(cell, run)
+      const full = limitAt(agent, run)
       if (full)
-        yield { ...full, runId: run.id, agent: cell.name, messageId: idOf(memory, at), since: timeOf(memory, at) }
+        yield { ...full, runId: run.id, agent: agent.name, messageId: idOf(memory, at), since: timeOf(memory, at) }
     }
   }
 }
 
 /** Returns the limit that keeps an agent from a turn of that run; undefined if it has a place, or no thread yet. */
-function limitAt({ instances, name, settings }: Cell, run: RunState): Pick<LimitWait, 'option' | 'limit'> | undefined {
+function limitAt({ instances, name, settings }: Agent, run: RunState): Pick<LimitWait, 'option' | 'limit'> | undefined {
   const { concurrency } = settings
-  const ready = instances.filter(({ life, stopped }) => !stopped && life?.ready)
+  const ready = instances.filter(({ incarnation, stopped }) => !stopped && incarnation?.ready)
   const busy = ready.filter((each) => each.isAt(run) || each.openRuns >= concurrency)
   if (ready.length === 0 || busy.length < ready.length) return undefined
   if (ready.every((each) => each.isAt(run))) return { option: `instances of "${name}"`, limit: settings.instances }
@@ -55,7 +55,7 @@ interface KeptWait {
 
 interface TurnWaits {
   /** Thread that tells of them: they end with it. */
-  readonly life: Life
+  readonly incarnation: Incarnation
   readonly waits: Map<number, KeptWait>
 }
 
@@ -71,51 +71,53 @@ export class KeptLimits {
   }
 
   /** Takes a frame about a wait. Ignores what no thread of the runtime's own code writes. */
-  take(cell: Cell, life: Life, run: RunState, memory: Memory, at: number): void {
-    const envelope = cell.mailbox.handed.get(turnOf(memory, at))
+  take(agent: Agent, incarnation: Incarnation, run: RunState, memory: Memory, at: number): void {
+    const envelope = agent.mailbox.handed.get(turnOf(memory, at))
     if (envelope?.run !== run) return // its turn has ended meanwhile
-    const waits = this.#waitsOf(envelope, life)
+    const waits = this.#waitsOf(envelope, incarnation)
     const number = correlationOf(memory, at)
     const waiting = limitOf(memory, at)
     const known = waits.get(number)
     if (waiting === 0) waits.delete(number)
     else if (known) known.waiting = Math.max(0, Math.min(waiting, known.waiting))
-    else if (waits.size < MOST_WAITS) this.#begin(cell, run, waits, number, waitFrom(memory, at))
+    else if (waits.size < MOST_WAITS) this.#begin(agent, run, waits, number, waitFrom(memory, at))
   }
 
-  #begin(cell: Cell, run: RunState, waits: Map<number, KeptWait>, number: number, wait: KeptWait | undefined): void {
+  #begin(agent: Agent, run: RunState, waits: Map<number, KeptWait>, number: number, wait: KeptWait | undefined): void {
     if (!wait) return
     waits.set(number, wait)
     const { option, limit, agents, waiting } = wait
     const all = `${limit + waiting} ${agents ? 'agents' : 'calls of one answer'}`
-    const agent = agents?.[limit] ?? cell.name
-    this.#limits.reached({ option, limit, runId: run.id, agent }, `of ${all} the others wait`)
+    const name = agents?.[limit] ?? agent.name
+    this.#limits.reached({ option, limit, runId: run.id, agent: name }, `of ${all} the others wait`)
   }
 
-  #waitsOf(envelope: Envelope<RunState>, life: Life): Map<number, KeptWait> {
+  #waitsOf(envelope: Envelope<RunState>, incarnation: Incarnation): Map<number, KeptWait> {
     const known = this.#turns.get(envelope)
-    if (known?.life === life) return known.waits
+    if (known?.incarnation === incarnation) return known.waits
     const waits = new Map<number, KeptWait>()
-    this.#turns.set(envelope, { life, waits })
+    this.#turns.set(envelope, { incarnation, waits })
     return waits
   }
 
   *#waits(): IterableIterator<LimitWait> {
-    for (const first of this.#directory.cells)
-      for (const cell of first.instances)
-        for (const envelope of cell.mailbox.handed.all()) {
+    for (const first of this.#directory.byIndex)
+      for (const agent of first.instances)
+        for (const envelope of agent.mailbox.handed.all()) {
           const turn = this.#turns.get(envelope)
-          if (turn && turn.life === cell.life) yield* entriesOf(cell, envelope, turn)
+          if (turn && turn.incarnation === agent.incarnation) yield* entriesOf(agent, envelope, turn)
         }
   }
 }
 
-function* entriesOf(cell: Cell, { run, memory, at }: Envelope<RunState>, { waits }: TurnWaits) {
+function* entriesOf(agent: Agent, { run, memory, at }: Envelope<RunState>, { waits }: TurnWaits) {
   for (const { option, limit, agents, since, waiting } of waits.values())
     for (let i = 0; i < waiting; i++) {
       const wait = { option, limit, runId: run.id, since }
-      const agent = agents?.[agents.length - waiting + i]
-      yield agent === undefined ? { ...wait, agent: cell.name, messageId: idOf(memory, at) } : { ...wait, agent }
+      const named = agents?.[agents.length - waiting + i]
+      yield named === undefined
+        ? { ...wait, agent: agent.name, messageId: idOf(memory, at) }
+        : { ...wait, agent: named }
     }
 }
 

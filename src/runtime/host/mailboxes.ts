@@ -37,9 +37,9 @@ import { type Envelope, NOT_YET } from '../../mailbox/mailbox.ts'
 import type { Timer } from '../../shared/clock.ts'
 import { type DramatisError, MailboxFullError } from '../../shared/errors.ts'
 import type { OwnFrame } from '../log/host-frames.ts'
-import type { Cell, OpenRequest } from './agent.ts'
+import type { Agent, OpenRequest } from './agent.ts'
 import type { Core } from './core.ts'
-import type { ReplyLane } from './replies.ts'
+import type { ReplyQueue } from './replies.ts'
 import type { RunState } from './run.ts'
 
 export type Offered = Pick<AgentTask, 'requiredCapabilities' | 'deadline' | 'dependencies' | 'parentTask'>
@@ -73,7 +73,7 @@ export class Mailboxes {
   readonly #core: Core
   readonly #requests: Requests
   /** Empty mailboxes that have no room by the words, with the messages that they had accepted by then. */
-  readonly #denied = new Map<Cell, { readonly accepted: number; checks: number }>()
+  readonly #denied = new Map<Agent, { readonly accepted: number; checks: number }>()
   #checkTimer: Timer | undefined
 
   constructor(core: Core, requests: Requests) {
@@ -82,7 +82,7 @@ export class Mailboxes {
   }
 
   /** Accepts a message that has its room. */
-  accept(callee: Cell, envelope: Envelope<RunState>): void {
+  accept(callee: Agent, envelope: Envelope<RunState>): void {
     if (callee.settings.queueTimeoutMs !== false) this.#waits(callee, envelope)
     callee.mailbox.line.push(envelope)
     if (envelope.priority > 0) this.#hasten(callee)
@@ -90,9 +90,9 @@ export class Mailboxes {
   }
 
   /** Takes a message of an earlier process, which had accepted it. Its room is taken. */
-  takeUp(callee: Cell, envelope: Envelope<RunState>): void {
+  restore(callee: Agent, envelope: Envelope<RunState>): void {
     this.#waits(callee, envelope)
-    callee.mailbox.takeUp(envelope, false)
+    callee.mailbox.restore(envelope, false)
     this.#core.ready.touch(callee)
   }
 
@@ -100,7 +100,7 @@ export class Mailboxes {
    * Accepts a message that runs within an open turn. It takes the room that it needs even in a full mailbox: the
    * messages there wait for that turn.
    */
-  acceptNested(callee: Cell, envelope: Envelope<RunState>): void {
+  acceptNested(callee: Agent, envelope: Envelope<RunState>): void {
     if (flagsOf(envelope.memory, envelope.at) & ASKS) this.#core.team.force(callee.index, envelope.bytes)
     this.#waits(callee, envelope)
     callee.mailbox.push(envelope)
@@ -108,12 +108,12 @@ export class Mailboxes {
   }
 
   /** Prioritizes all instances: any free one takes the message. */
-  #hasten(callee: Cell): void {
+  #hasten(callee: Agent): void {
     for (const each of callee.instances) this.#core.ready.hasten(each)
   }
 
   /** Starts the waiting time of a message when it arrives, also if there was no room for it. */
-  #waits({ settings }: Cell, envelope: Envelope<RunState>): void {
+  #waits({ settings }: Agent, envelope: Envelope<RunState>): void {
     if (settings.queueTimeoutMs === false || envelope.waitsSince !== NOT_YET) return
     envelope.waitsSince = this.#core.clock.monotonic()
   }
@@ -122,10 +122,10 @@ export class Mailboxes {
    * Accepts a message whose sender found no room if there is room by now, else applies the overflow policy. A message
    * larger than the mailbox is accepted when it is alone.
    */
-  admitOrOverflow(callee: Cell, envelope: Envelope<RunState>): void {
+  admitOrOverflow(callee: Agent, envelope: Envelope<RunState>): void {
     const { team } = this.#core
-    if (callee.mailbox.parked.length === 0) {
-      if (team.claim(callee.index, envelope.bytes)) return this.#admit(callee, envelope)
+    if (callee.mailbox.pending.length === 0) {
+      if (team.reserve(callee.index, envelope.bytes)) return this.#admit(callee, envelope)
       if (envelope.bytes > callee.settings.mailbox.bytes && callee.mailbox.empty) {
         team.force(callee.index, envelope.bytes)
         return this.#admit(callee, envelope)
@@ -135,7 +135,7 @@ export class Mailboxes {
     const { waits, displaces } = policyOf(callee.settings.mailbox.overflow)
     if (waits) {
       this.#waits(callee, envelope)
-      callee.mailbox.parked.push(envelope)
+      callee.mailbox.pending.push(envelope)
       return this.admit(callee)
     }
     const inItsWay = displaces ? this.#inTheWayOf(callee, envelope) : undefined
@@ -149,10 +149,10 @@ export class Mailboxes {
    * Handles a message that a full mailbox does not take. If the mailbox drops messages, the sender is not notified: it
    * has chosen to accept losses.
    */
-  #turnAway(callee: Cell, envelope: Envelope<RunState>): void {
+  #turnAway(callee: Agent, envelope: Envelope<RunState>): void {
     const { run, memory, at } = envelope
     run.messageEnded()
-    const sender = this.#core.directory.cells[senderOf(envelope.memory, envelope.at)]!
+    const sender = this.#core.directory.byIndex[senderOf(envelope.memory, envelope.at)]!
     const request = this.#requests.of(envelope)
     if (request) sender.open.delete(request.correlation)
     const error = mailboxFull(callee)
@@ -168,7 +168,7 @@ export class Mailboxes {
    * Returns the messages to drop so that this one has room: of the waiting messages without a higher priority the
    * lowest first, then the oldest. Returns undefined if that is not enough. Messages on their way here keep their room.
    */
-  #inTheWayOf({ index, mailbox, settings }: Cell, envelope: Envelope<RunState>): Envelope<RunState>[] | undefined {
+  #inTheWayOf({ index, mailbox, settings }: Agent, envelope: Envelope<RunState>): Envelope<RunState>[] | undefined {
     const overdraft = this.#core.team.overdraft(index)
     const alone = envelope.bytes > settings.mailbox.bytes
     let messages = alone ? mailbox.waiting + mailbox.underWay : overdraft.messages + 1
@@ -183,7 +183,7 @@ export class Mailboxes {
     return messages <= 0 && bytes <= 0 ? found : undefined
   }
 
-  #drop(callee: Cell, envelope: Envelope<RunState>): void {
+  #drop(callee: Agent, envelope: Envelope<RunState>): void {
     const error = mailboxFull(callee)
     if (this.takeOut(callee, envelope, 'overflow', [error], error)) this.freed(callee, envelope.bytes)
   }
@@ -194,7 +194,7 @@ export class Mailboxes {
    * already withdrawn the message.
    */
   takeOut(
-    callee: Cell,
+    callee: Agent,
     envelope: Envelope<RunState>,
     reason: DeadLetterReason,
     errors: DramatisError[],
@@ -219,22 +219,22 @@ export class Mailboxes {
     if (request) this.#requests.answerWithError(request, told)
   }
 
-  #admit(callee: Cell, envelope: Envelope<RunState>): void {
-    this.#accepted(this.#core.directory.cells[senderOf(envelope.memory, envelope.at)]!, envelope)
+  #admit(callee: Agent, envelope: Envelope<RunState>): void {
+    this.#accepted(this.#core.directory.byIndex[senderOf(envelope.memory, envelope.at)]!, envelope)
     this.accept(callee, envelope)
   }
 
-  /** Sends the receipt to a sender that had to ask for room: it goes on. */
-  #accepted(sender: Cell, { run, memory, at }: Envelope<RunState>): void {
+  /** Sends the acknowledgement to a sender that had to ask for room: it goes on. */
+  #accepted(sender: Agent, { run, memory, at }: Envelope<RunState>): void {
     if (kindOf(memory, at) === SEND && correlationOf(memory, at) !== 0)
       this.#requests.acknowledge(sender, run, memory, at)
   }
 
   /** Returns the room of a message that has left the mailbox: to the sender that waits for it, else to all. */
-  freed(callee: Cell, bytes: number): void {
+  freed(callee: Agent, bytes: number): void {
     const { line } = callee.mailbox
     this.#core.team.release(callee.index, bytes)
-    if (line.parked.length > 0) this.admit(callee)
+    if (line.pending.length > 0) this.admit(callee)
     if (line.waiting > 0) this.#core.ready.touch(callee) // those behind it may be next
   }
 
@@ -242,16 +242,16 @@ export class Mailboxes {
    * Admits parked messages. The room of the first one is taken beforehand, so that no other message gets it. The
    * message enters when that room is free; a message larger than the mailbox enters when the mailbox is empty.
    */
-  admit(callee: Cell): void {
+  admit(callee: Agent): void {
     const { mailbox } = callee
-    for (let first = mailbox.parked.peek(); first && !callee.gone; first = mailbox.parked.peek()) {
+    for (let first = mailbox.pending.peek(); first && !callee.gone; first = mailbox.pending.peek()) {
       if (mailbox.expected !== first) {
         mailbox.expected = first
         this.#core.team.force(callee.index, first.bytes)
       }
       const alone = first.bytes > callee.settings.mailbox.bytes && mailbox.empty
       if (!alone && this.#core.team.overdrawn(callee.index)) return this.#noteDenied(callee)
-      mailbox.parked.shift()
+      mailbox.pending.shift()
       this.#admit(callee, first)
     }
   }
@@ -262,7 +262,7 @@ export class Mailboxes {
    * Notes that an empty mailbox has no room by the words: for messages on their way, or because other code than the
    * runtime's has written there. The latter is set right, since its senders would wait for ever.
    */
-  #noteDenied({ first }: Cell): void {
+  #noteDenied({ first }: Agent): void {
     const { accepted, empty } = first.mailbox
     if (!empty || this.#denied.has(first)) return
     this.#denied.set(first, { accepted, checks: 0 })
@@ -275,7 +275,7 @@ export class Mailboxes {
       const { gone, mailbox, removed } = callee
       denied.checks += 1
       if (gone || removed || !mailbox.empty || mailbox.accepted !== denied.accepted) this.#denied.delete(callee)
-      else if (denied.checks >= CHECKS && (denied.checks >= MOST_CHECKS || !this.#isClaimed(callee))) {
+      else if (denied.checks >= CHECKS && (denied.checks >= MOST_CHECKS || !this.#isReserved(callee))) {
         this.#denied.delete(callee)
         this.#setRoom(callee)
       }
@@ -283,14 +283,14 @@ export class Mailboxes {
     if (this.#denied.size > 0) this.#checkTimer ??= this.#core.clock.timer(CHECK_MS, this.#checkDenied, true)
   }
 
-  #isClaimed({ index }: Cell): boolean {
+  #isReserved({ index }: Agent): boolean {
     return this.#core.directory.living.some(
-      ({ life }) => life && Math.abs(Atomics.load(life.window.words, CLAIM)) === index + 1,
+      ({ incarnation }) => incarnation && Math.abs(Atomics.load(incarnation.channel.words, CLAIM)) === index + 1,
     )
   }
 
   /** Gives an empty mailbox its room back, but that of the message which is to enter next. */
-  #setRoom(callee: Cell): void {
+  #setRoom(callee: Agent): void {
     const { loop, repairs, team } = this.#core
     const { index, mailbox, name: agent, settings } = callee
     const { capacity: messages, bytes } = settings.mailbox
@@ -305,17 +305,17 @@ export class Mailboxes {
   }
 
   /** Withdraws a message that waits for room or for other tasks. Returns false if it does not wait. */
-  withdrawParked(callee: Cell, envelope: Envelope<RunState>, reason: DramatisError): boolean {
+  withdrawPending(callee: Agent, envelope: Envelope<RunState>, reason: DramatisError): boolean {
     const { mailbox } = callee
     if (this.#core.blocked.remove(envelope)) return true
-    if (!mailbox.parked.remove(envelope)) return false
-    if (kindOf(envelope.memory, envelope.at) === SEND) this.#requests.refuseParked(envelope, reason)
+    if (!mailbox.pending.remove(envelope)) return false
+    if (kindOf(envelope.memory, envelope.at) === SEND) this.#requests.refusePending(envelope, reason)
     if (mailbox.expected === envelope) this.freed(callee, envelope.bytes)
     return true
   }
 }
 
-function mailboxFull({ name, settings }: Cell): MailboxFullError {
+function mailboxFull({ name, settings }: Agent): MailboxFullError {
   const { capacity, bytes, overflow } = settings.mailbox
   return new MailboxFullError(
     `The mailbox of agent "${name}" is full (${capacity} messages or ${bytes} bytes); ${policyOf(overflow).fate}. Send more slowly, or raise communication.mailboxCapacity.`,
@@ -327,7 +327,7 @@ export type Refusal = 'unknown_agent' | 'stopped' | 'rejected' | 'cancelled' | '
 
 /** Message in memory that an agent or caller wants to send. `settle`: a caller in the host takes the answer. */
 export interface Sending {
-  readonly sender: Cell
+  readonly sender: Agent
   readonly run: RunState
   readonly memory: Memory
   readonly at: number
@@ -345,13 +345,13 @@ export interface Asked extends Pick<OpenRequest, 'caller' | 'correlation' | 'run
 
 export class Requests {
   readonly #core: Core
-  readonly #replies: ReplyLane
+  readonly #replies: ReplyQueue
   /**
    * Requests whose duty was handed off, by the message that has the duty now. Its sender is not the caller that waits.
    */
   readonly #moved = new WeakMap<Envelope<RunState>, OpenRequest>()
 
-  constructor(core: Core, replies: ReplyLane) {
+  constructor(core: Core, replies: ReplyQueue) {
     this.#core = core
     this.#replies = replies
   }
@@ -361,15 +361,15 @@ export class Requests {
     const { i32 } = envelope.memory
     const i = envelope.at >> 2
     if ((i32[i + KIND]! & 0xff) !== REQUEST) return undefined
-    const request = this.#core.directory.cells[i32[i + WHO]! & 0xffff]!.open.get(i32[i + CORRELATION]!)
+    const request = this.#core.directory.byIndex[i32[i + WHO]! & 0xffff]!.open.get(i32[i + CORRELATION]!)
     if (request?.envelope === envelope) return request
     const duty = this.#moved.get(envelope)
     return duty?.envelope === envelope && duty.caller.open.get(duty.correlation) === duty ? duty : undefined
   }
 
   withId(messageId: string): OpenRequest | undefined {
-    for (const cell of this.#core.directory.cells)
-      for (const request of cell.open.values())
+    for (const agent of this.#core.directory.byIndex)
+      for (const request of agent.open.values())
         if (idOf(request.envelope.memory, request.envelope.at) === messageId) return request
     return undefined
   }
@@ -388,7 +388,7 @@ export class Requests {
   }
 
   /** Opens a request of an earlier process again. Its message may be the offer of a handoff that was accepted. */
-  takeUp(request: OpenRequest): void {
+  restore(request: OpenRequest): void {
     const { caller, correlation, envelope } = request
     const { memory, at } = envelope
     caller.open.set(correlation, request)
@@ -396,7 +396,7 @@ export class Requests {
       this.#moved.set(envelope, request)
   }
 
-  madeFor(caller: Cell, call: number): OpenRequest | undefined {
+  madeFor(caller: Agent, call: number): OpenRequest | undefined {
     for (const request of caller.open.values()) {
       const { memory, at } = request.envelope
       if (request.correlation < 0 && stepOf(memory, at) === call) return request
@@ -426,17 +426,17 @@ export class Requests {
     this.#core.journal.deadLetter(run, memory, at, reason, [error])
     const correlation = correlationOf(memory, at)
     if (kindOf(memory, at) === REQUEST) {
-      const from = this.#core.directory.cells[recipientOf(memory, at)]?.index ?? 0
+      const from = this.#core.directory.byIndex[recipientOf(memory, at)]?.index ?? 0
       this.refuse({ caller: sender, correlation, run, turn: turnOf(memory, at), settle, from, memory, at }, error)
     } else if (correlation !== 0) this.acknowledge(sender, run, memory, at, error)
   }
 
   /** Gives a sender that had to ask for room the outcome. `error`: the message was refused. */
-  acknowledge(sender: Cell, run: RunState, memory: Memory, at: number, error?: DramatisError): void {
+  acknowledge(sender: Agent, run: RunState, memory: Memory, at: number, error?: DramatisError): void {
     const correlation = correlationOf(memory, at)
-    const inHost = sender.verdicts.get(correlation)
+    const inHost = sender.acknowledgements.get(correlation)
     if (inHost) {
-      sender.verdicts.delete(correlation)
+      sender.acknowledgements.delete(correlation)
       return inHost(error)
     }
     const { frames, journal } = this.#core
@@ -447,9 +447,9 @@ export class Requests {
   }
 
   /** Refuses a send that still waited for room: it will never get any. */
-  refuseParked({ memory, at, run }: Envelope<RunState>, error: DramatisError): void {
+  refusePending({ memory, at, run }: Envelope<RunState>, error: DramatisError): void {
     if (correlationOf(memory, at) === 0) return
-    this.acknowledge(this.#core.directory.cells[senderOf(memory, at)]!, run, memory, at, error)
+    this.acknowledge(this.#core.directory.byIndex[senderOf(memory, at)]!, run, memory, at, error)
   }
 
   /**

@@ -23,7 +23,7 @@ import {
 import { hashOf, referenceTo } from '../../mailbox/stored-parts.ts'
 import { PartLostError } from '../../shared/errors.ts'
 import type { LimitNotices } from '../logging/limit-notices.ts'
-import type { Cell } from './agent.ts'
+import type { Agent } from './agent.ts'
 import { ThreadOwners } from './directory.ts'
 import type { Journal } from './journal.ts'
 import type { RunState, RunTable } from './run.ts'
@@ -59,15 +59,15 @@ export class Conversations {
   /**
    * Gives the agent the conversation of its thread, or the messages of the run's caller, when it first hears of a run.
    */
-  begin(cell: Cell, run: RunState): void {
-    if (run.states.has(cell.index)) return
-    const key = keyOf(cell, run)
+  begin(agent: Agent, run: RunState): void {
+    if (run.states.has(agent.index)) return
+    const key = keyOf(agent, run)
     const kept = key === undefined ? undefined : this.#of(key)
-    const conversation = key === undefined ? historyFor(cell, run) : kept?.conversation
+    const conversation = key === undefined ? historyFor(agent, run) : kept?.conversation
     if (!conversation) return
     if (kept) this.#parts?.pass(kept, run)
-    run.states.set(cell.index, conversation)
-    run.unlogged.add(cell.index)
+    run.states.set(agent.index, conversation)
+    run.unlogged.add(agent.index)
   }
 
   #of(key: string): KeptConversation | undefined {
@@ -79,9 +79,9 @@ export class Conversations {
   }
 
   /** Adds a committed turn to the thread: it made `after` of the conversation `before` of its run. */
-  committed(cell: Cell, run: RunState, before: Conversation, after: Conversation): void {
-    const key = keyOf(cell, run)
-    if (key !== undefined && run.threadId !== undefined) this.add(cell.index, run.threadId, before, after)
+  committed(agent: Agent, run: RunState, before: Conversation, after: Conversation): void {
+    const key = keyOf(agent, run)
+    if (key !== undefined && run.threadId !== undefined) this.add(agent.index, run.threadId, before, after)
   }
 
   add(agent: number, threadId: string, before: Conversation, after: Conversation): void {
@@ -130,7 +130,7 @@ export class Conversations {
 }
 
 /** Returns the messages of the run's caller as the conversation of a model agent of the team. */
-function historyFor({ settings, run: own }: Cell, { messages }: RunState): Conversation | undefined {
+function historyFor({ settings, run: own }: Agent, { messages }: RunState): Conversation | undefined {
   if (messages.length === 0 || !settings.playedByModel || own) return undefined
   const { verbs, tools } = settings
   const hasTools = verbs.length + tools.inline.length + tools.modules.length > 0
@@ -149,7 +149,7 @@ function withoutToolCalls(messages: readonly ModelMessage[]): ModelMessage[] {
  * Returns undefined if the agent has no conversation, or the run no thread. An agent of one run keeps none: it ends
  * with its run.
  */
-const keyOf = ({ index, settings, run: own }: Cell, { threadId }: RunState): string | undefined =>
+const keyOf = ({ index, settings, run: own }: Agent, { threadId }: RunState): string | undefined =>
   settings.playedByModel && !own && threadId !== undefined ? `${index} ${threadId}` : undefined
 
 /*
@@ -166,17 +166,17 @@ export class AgentStates {
   }
 
   /** Applies a patch to the state of an agent. Throws if the patch does not fit that state. */
-  applyPatch(cell: Cell, run: RunState, notice: PatchNotice): void {
+  applyPatch(agent: Agent, run: RunState, notice: PatchNotice): void {
     const patches = notice.patches as Patch[]
-    if (notice.scope === 'agent') cell.state = applyPatches(cell.state ?? {}, patches)
+    if (notice.scope === 'agent') agent.state = applyPatches(agent.state ?? {}, patches)
     else {
       const { base } = notice as { base?: object }
       // The host's own value first: what others have of it is the same object, so nothing is compared or merged.
-      const before = run.states.get(cell.index) ?? base ?? {}
+      const before = run.states.get(agent.index) ?? base ?? {}
       const after = patches.length > 0 ? applyPatches(before, patches) : (base ?? before)
-      run.states.set(cell.index, after)
-      if (notice.base !== undefined) run.unlogged.delete(cell.index)
-      this.conversations.committed(cell, run, before as Conversation, after as Conversation)
+      run.states.set(agent.index, after)
+      if (notice.base !== undefined) run.unlogged.delete(agent.index)
+      this.conversations.committed(agent, run, before as Conversation, after as Conversation)
     }
   }
 }

@@ -1,28 +1,28 @@
 /**
  * Limits how many agents of one run execute turns at the same time (rule 19). An agent holds its permit as long as
- * anything of the run is in its window, so successive turns cost nothing until another agent waits. A turn that only
+ * anything of the run is in its channel, so successive turns cost nothing until another agent waits. A turn that only
  * waits for others is parked. Its permit is taken when another agent wants it, and it gets one back before its answer
  * is delivered. An agent that waits for a permit goes on with other runs meanwhile, but only once: if it was busy when
  * its permit was free, it then waits for that permit alone.
  */
 
-import { idOf, SHELVE, UNSHELVE } from '../../mailbox/frame.ts'
+import { idOf, RESUME, SUSPEND } from '../../mailbox/frame.ts'
 import { type Envelope, NOT_YET } from '../../mailbox/mailbox.ts'
 import { PERMITS_WANTED } from '../../mailbox/team-memory.ts'
 import type { LimitWait } from '../logging/limit-notices.ts'
-import type { Cell } from './agent.ts'
+import type { Agent } from './agent.ts'
 import type { Core } from './core.ts'
-import type { Life } from './life.ts'
+import type { Incarnation } from './incarnation.ts'
 import type { Requests } from './mailboxes.ts'
-import type { ReplyLane } from './replies.ts'
+import type { ReplyQueue } from './replies.ts'
 import type { RunState } from './run.ts'
 
 interface Ledger {
-  readonly holders: Set<Cell>
+  readonly holders: Set<Agent>
   /** Agents in the order of their priority, then of their asking. */
-  readonly waiting: Cell[]
+  readonly waiting: Agent[]
   /** Epoch ms at which each of them asked. */
-  readonly since: WeakMap<Cell, number>
+  readonly since: WeakMap<Agent, number>
 }
 
 /**
@@ -42,7 +42,7 @@ export class Permits {
   /** Runs with agents that wait for a permit. */
   readonly contended = new Map<RunState, Ledger>()
   /** Runs whose permit was free while the agent was busy with another run. */
-  readonly #overdue = new Map<Cell, RunState>()
+  readonly #overdue = new Map<Agent, RunState>()
   #isAnnounced = false
 
   /** `limit`: number of agents of one run that may execute at a time. Without one, each has its permit. */
@@ -53,79 +53,79 @@ export class Permits {
     core.limits.watch(() => this.#waits())
   }
 
-  take(run: RunState, cell: Cell): boolean {
+  take(run: RunState, agent: Agent): boolean {
     if (this.#isOpen) return true
     const ledger = this.#ledger(run)
     const { holders, waiting } = ledger
-    if (holders.has(cell))
-      return cell.interleaves || waiting.length === 0 || cell.mailbox.handed.size === 0 || --cell.slice > 0
-    if (!cell.interleaves && cell.suspended.size > 0) return false // its open turn goes on first
+    if (holders.has(agent))
+      return agent.interleaves || waiting.length === 0 || agent.mailbox.handed.size === 0 || --agent.slice > 0
+    if (!agent.interleaves && agent.withoutPermit.size > 0) return false // its open turn goes on first
     // The permit is for a message that another one has come before. It is kept while that one waits for a permit of its
     // own: until then it may be of use.
-    if (cell.permit && holders.size < this.#limit) this.release(cell.permit, cell)
+    if (agent.permit && holders.size < this.#limit) this.release(agent.permit, agent)
     if (waiting.length === 0 && holders.size < this.#limit) {
-      this.#grant(run, ledger, cell)
+      this.#grant(run, ledger, agent)
       return true
     }
-    this.#ask(run, ledger, cell)
-    return holders.has(cell)
+    this.#ask(run, ledger, agent)
+    return holders.has(agent)
   }
 
   /**
    * Checks whether messages of other runs may go before the one that waits. They may not if its permit was free while
    * the agent was busy.
    */
-  mayPass(cell: Cell): boolean {
-    const run = this.#overdue.get(cell)
+  mayPass(agent: Agent): boolean {
+    const run = this.#overdue.get(agent)
     if (!run) return true
-    if (cell.mailbox.has(run)) return false
-    this.#overdue.delete(cell)
+    if (agent.mailbox.has(run)) return false
+    this.#overdue.delete(agent)
     return true
   }
 
   /** Releases the permit of an agent that has nothing of the run any more. */
-  release(run: RunState, cell: Cell): void {
+  release(run: RunState, agent: Agent): void {
     if (this.#isOpen) return
-    cell.suspended.delete(run.index)
+    agent.withoutPermit.delete(run.index)
     const ledger = this.#ledgers.get(run)
     if (!ledger) return
-    if (ledger.holders.delete(cell)) {
-      cell.permit = undefined
-      cell.promised.delete(run)
+    if (ledger.holders.delete(agent)) {
+      agent.permit = undefined
+      agent.promised.delete(run)
     }
     this.#serve(run, ledger)
   }
 
-  #grant(run: RunState, { holders }: Ledger, cell: Cell): void {
-    holders.add(cell)
-    if (!cell.interleaves) {
-      cell.permit = run
-      cell.slice = Math.min(Math.ceil(SLICE_MS / cell.turnMs), LARGEST_SLICE)
-    } else if (!cell.suspended.has(run.index)) cell.promised.add(run)
-    if (this.#overdue.get(cell) === run) this.#overdue.delete(cell)
+  #grant(run: RunState, { holders }: Ledger, agent: Agent): void {
+    holders.add(agent)
+    if (!agent.interleaves) {
+      agent.permit = run
+      agent.slice = Math.min(Math.ceil(SLICE_MS / agent.turnMs), LARGEST_SLICE)
+    } else if (!agent.withoutPermit.has(run.index)) agent.promised.add(run)
+    if (this.#overdue.get(agent) === run) this.#overdue.delete(agent)
   }
 
   /** Gets a permit for a turn of that run that gave up its own and is to go on. Returns false if there is none. */
-  resume(run: RunState, cell: Cell): boolean {
+  resume(run: RunState, agent: Agent): boolean {
     if (this.#isOpen) return true
     const ledger = this.#ledger(run)
-    if (!run.ending && !ledger.holders.has(cell)) this.#ask(run, ledger, cell)
-    if (!run.ending && !ledger.holders.has(cell)) return false
-    if (cell.suspended.delete(run.index)) cell.life?.returnPermit(run)
+    if (!run.ending && !ledger.holders.has(agent)) this.#ask(run, ledger, agent)
+    if (!run.ending && !ledger.holders.has(agent)) return false
+    if (agent.withoutPermit.delete(run.index)) agent.incarnation?.returnPermit(run)
     return true
   }
 
-  /** Gets a permit for a shelved turn of that run that is to go on. Returns false if there is none. */
-  regain(run: RunState, cell: Cell): boolean {
+  /** Gets a permit for a suspended turn of that run that is to go on. Returns false if there is none. */
+  regain(run: RunState, agent: Agent): boolean {
     if (this.#isOpen || run.ending) return true
     const ledger = this.#ledger(run)
-    if (ledger.holders.has(cell)) return true
+    if (ledger.holders.has(agent)) return true
     // The permit of another run is given up only for this one: else two agents would pass it to each other for ever,
     // since each gives it up before it comes to the message that the permit is for.
-    if (cell.permit && (ledger.holders.size < this.#limit || this.#takeFromParked(run, ledger)))
-      this.release(cell.permit, cell)
-    this.#ask(run, ledger, cell)
-    return ledger.holders.has(cell)
+    if (agent.permit && (ledger.holders.size < this.#limit || this.#takeFromParked(run, ledger)))
+      this.release(agent.permit, agent)
+    this.#ask(run, ledger, agent)
+    return ledger.holders.has(agent)
   }
 
   /** Gives out permits again, because a turn may have parked. Only where some agent waits for one. */
@@ -138,36 +138,36 @@ export class Permits {
   *#waits(): IterableIterator<LimitWait> {
     for (const [run, { holders, waiting, since }] of this.contended) {
       if (holders.size < this.#limit) continue // those that wait are busy with other runs
-      for (const cell of waiting) {
-        const messageId = messageOf(cell, run)
+      for (const agent of waiting) {
+        const messageId = messageOf(agent, run)
         if (messageId !== undefined)
           yield {
             option: OPTION,
             limit: this.#limit,
             runId: run.id,
-            agent: cell.name,
+            agent: agent.name,
             messageId,
-            since: since.get(cell)!,
+            since: since.get(agent)!,
           }
       }
     }
   }
 
-  #ask(run: RunState, ledger: Ledger, cell: Cell): void {
+  #ask(run: RunState, ledger: Ledger, agent: Agent): void {
     const { waiting } = ledger
     const isFirst = waiting.length === 0
-    if (!waiting.includes(cell)) {
-      const priority = cell.settings.info.priority ?? 0
+    if (!waiting.includes(agent)) {
+      const priority = agent.settings.info.priority ?? 0
       const at = waiting.findIndex((other) => (other.settings.info.priority ?? 0) < priority)
-      waiting.splice(at < 0 ? waiting.length : at, 0, cell)
-      ledger.since.set(cell, this.#core.clock.now())
+      waiting.splice(at < 0 ? waiting.length : at, 0, agent)
+      ledger.since.set(agent, this.#core.clock.now())
       this.contended.set(run, ledger)
     }
     this.#announce() // before the wake-ups: a turn that comes to wait later finds it, and wakes the host
-    if (isFirst) for (const { life } of ledger.holders) life?.thread.ring()
+    if (isFirst) for (const { incarnation } of ledger.holders) incarnation?.thread.ring()
     this.#serve(run, ledger)
-    if (waiting.includes(cell) && ledger.holders.size >= this.#limit) {
-      const reached = { option: OPTION, limit: this.#limit, runId: run.id, agent: cell.name }
+    if (waiting.includes(agent) && ledger.holders.size >= this.#limit) {
+      const reached = { option: OPTION, limit: this.#limit, runId: run.id, agent: agent.name }
       this.#core.limits.reached(reached, 'agents of a run wait for their turn')
     }
   }
@@ -198,20 +198,20 @@ export class Permits {
    * Checks whether an agent still wants the permit. Its message may have been withdrawn, its thread may have ended, or
    * it may be busy with other runs.
    */
-  #wishOf(cell: Cell, run: RunState): 'now' | 'later' | 'never' {
-    const { mailbox, life, permit, promised } = cell
-    if (!life?.ready) return 'never'
-    const shelved = mailbox.handed.shelved.size > 0 && cell.shelvedOf(run)
-    if (shelved) {
-      const goesOn = life.awaits(shelved.turn) || cell.isAskedWithin(run)
-      return !goesOn ? 'never' : permit || !cell.mayReturn(run) ? 'later' : 'now'
+  #wishOf(agent: Agent, run: RunState): 'now' | 'later' | 'never' {
+    const { mailbox, incarnation, permit, promised } = agent
+    if (!incarnation?.ready) return 'never'
+    const suspended = mailbox.handed.suspended.size > 0 && agent.suspendedOf(run)
+    if (suspended) {
+      const goesOn = incarnation.awaits(suspended.turn) || agent.isAskedWithin(run)
+      return !goesOn ? 'never' : permit || !agent.mayReturn(run) ? 'later' : 'now'
     }
-    if (cell.isAt(run)) {
-      const isAnswered = cell.interleaves ? life.holds(run.index) : life.backlog.length > 0
-      return isAnswered || cell.isAskedWithin(run) ? 'now' : 'never'
+    if (agent.isAt(run)) {
+      const isAnswered = agent.interleaves ? incarnation.holds(run.index) : incarnation.backlog.length > 0
+      return isAnswered || agent.isAskedWithin(run) ? 'now' : 'never'
     }
     if (!mailbox.has(run)) return 'never'
-    return permit || !cell.hasPlace(promised.size) ? 'later' : 'now'
+    return permit || !agent.hasPlace(promised.size) ? 'later' : 'now'
   }
 
   /**
@@ -219,10 +219,10 @@ export class Permits {
    */
   #takeFromParked(run: RunState, { holders }: Ledger): boolean {
     for (const holder of holders) {
-      if (!holder.life?.takePermit(run)) continue
+      if (!holder.incarnation?.takePermit(run)) continue
       holders.delete(holder)
       holder.permit = undefined
-      holder.suspended.set(run.index, run)
+      holder.withoutPermit.set(run.index, run)
       return true
     }
     return false
@@ -241,7 +241,7 @@ export class Permits {
   #announceAgain(): void {
     Atomics.store(this.#core.team.words, PERMITS_WANTED, 1)
     this.#core.repairs.report({ word: 'permits wanted' })
-    for (const { holders } of this.#ledgers.values()) for (const { life } of holders) life?.thread.ring()
+    for (const { holders } of this.#ledgers.values()) for (const { incarnation } of holders) incarnation?.thread.ring()
   }
 
   /** Sets the word that threads read when a turn parks: they wake the host only while an agent waits for a permit. */
@@ -254,77 +254,77 @@ export class Permits {
 }
 
 /** Returns the id of the message for which the agent wants its permit: of its open turn, or of the next one. */
-function messageOf({ mailbox }: Cell, run: RunState): string | undefined {
+function messageOf({ mailbox }: Agent, run: RunState): string | undefined {
   for (const messages of [mailbox.handed.all(), mailbox.queued()])
     for (const envelope of messages) if (envelope.run === run) return idOf(envelope.memory, envelope.at)
   return undefined
 }
 
 /**
- * Shelves turns that wait for a person: such a turn has no permit, and no place among the open turns of its agent. So
+ * Suspends turns that wait for a person: such a turn has no permit, and no place among the open turns of its agent. So
  * the agent goes on with messages of other runs, however long the person takes. A turn that waits for the answer of a
- * shelved turn is shelved too.
+ * suspended turn is suspended too.
  *
  * Only the thread knows whether a turn has other work. So the host asks it first, as the deadlock detector does. What
  * the turn waits for is held back until it has a permit and a place again. Only its abort comes at once.
  */
-export class Shelf {
+export class Suspension {
   readonly #core: Core
   readonly #permits: Permits
-  readonly #replies: ReplyLane
+  readonly #replies: ReplyQueue
   readonly #requests: Requests
 
-  constructor(core: Core, permits: Permits, replies: ReplyLane, requests: Requests) {
+  constructor(core: Core, permits: Permits, replies: ReplyQueue, requests: Requests) {
     this.#core = core
     this.#permits = permits
     this.#replies = replies
     this.#requests = requests
   }
 
-  /** Shelves a turn that waits for a person, as soon as it does nothing else. `agent`: its first instance. */
-  consider(agent: Cell, turn: number): void {
-    const cell = agent.holderOf(turn)
-    const life = cell?.life
-    const envelope = cell?.mailbox.handed.get(turn)
-    if (!cell?.settings.isAgent || !life?.ready || !envelope || !waitsForPerson(agent, turn)) return
-    if (life.quiet.has(turn) || cell.suspended.has(envelope.run.index)) {
-      if (mayBeShelved(cell, envelope) && !mayBeAskedBack(agent, turn)) this.#shelve(cell, life, envelope)
-    } else if (!life.quiet.isKnown(turn)) life.quiet.ask(turn, this.#replies.probe(cell, turn))
+  /** Suspends a turn that waits for a person, as soon as it does nothing else. `first`: the agent's first instance. */
+  consider(first: Agent, turn: number): void {
+    const agent = first.holderOf(turn)
+    const incarnation = agent?.incarnation
+    const envelope = agent?.mailbox.handed.get(turn)
+    if (!agent?.settings.isAgent || !incarnation?.ready || !envelope || !waitsForPerson(first, turn)) return
+    if (incarnation.quiet.has(turn) || agent.withoutPermit.has(envelope.run.index)) {
+      if (mayBeSuspended(agent, envelope) && !mayBeAskedBack(first, turn)) this.#suspend(agent, incarnation, envelope)
+    } else if (!incarnation.quiet.isKnown(turn)) incarnation.quiet.ask(turn, this.#replies.probe(agent, turn))
   }
 
-  #shelve(cell: Cell, life: Life, envelope: Envelope<RunState>): void {
+  #suspend(agent: Agent, incarnation: Incarnation, envelope: Envelope<RunState>): void {
     const { run, turn } = envelope
-    if (!cell.suspended.has(run.index) && !life.takePlace(run)) return
-    cell.mailbox.handed.shelve(envelope)
-    life.backlog.push(this.#core.frames.make({ kind: SHELVE, step: turn }))
-    this.#permits.release(run, cell)
-    this.#core.ready.touch(cell)
+    if (!agent.withoutPermit.has(run.index) && !incarnation.takePlace(run)) return
+    agent.mailbox.handed.suspend(envelope)
+    incarnation.backlog.push(this.#core.frames.make({ kind: SUSPEND, step: turn }))
+    this.#permits.release(run, agent)
+    this.#core.ready.touch(agent)
     this.#core.loop.wake()
     const request = this.#requests.of(envelope)
     if (request?.caller.settings.isAgent) this.consider(request.caller, request.turn)
   }
 
-  /** Gives a shelved turn its permit and a place. Returns false if there is none now. */
-  takeBack(cell: Cell, life: Life, envelope: Envelope<RunState>): boolean {
+  /** Gives a suspended turn its permit and a place. Returns false if there is none now. */
+  takeBack(agent: Agent, incarnation: Incarnation, envelope: Envelope<RunState>): boolean {
     const { run, turn } = envelope
-    if (!cell.mayReturn(run) || !this.#permits.regain(run, cell)) return false
-    cell.mailbox.handed.unshelve(envelope)
-    cell.promised.delete(run)
-    life.run = run
-    life.backlog.push(this.#core.frames.make({ kind: UNSHELVE, run: run.index, step: turn }))
+    if (!agent.mayReturn(run) || !this.#permits.regain(run, agent)) return false
+    agent.mailbox.handed.resume(envelope)
+    agent.promised.delete(run)
+    incarnation.run = run
+    incarnation.backlog.push(this.#core.frames.make({ kind: RESUME, run: run.index, step: turn }))
     return true
   }
 }
 
 /**
- * Checks whether the turn can be shelved: it has begun, and is the only message of its run in the thread. A turn with
+ * Checks whether the turn can be suspended: it has begun, and is the only message of its run in the thread. A turn with
  * nested ones shares its permit with them, and what the thread has got ahead of its time would begin.
  */
-function mayBeShelved(cell: Cell, envelope: Envelope<RunState>): boolean {
-  const { handed } = cell.mailbox
+function mayBeSuspended(agent: Agent, envelope: Envelope<RunState>): boolean {
+  const { handed } = agent.mailbox
   if (envelope.within || envelope.cancelled || envelope.startedAt === NOT_YET) return false
-  if (handed.shelved.has(envelope.turn) || !cell.life?.begun(envelope)) return false
-  if (!cell.interleaves) return handed.size === 1
+  if (handed.suspended.has(envelope.turn) || !agent.incarnation?.begun(envelope)) return false
+  if (!agent.interleaves) return handed.size === 1
   for (const other of handed.values()) if (other !== envelope && other.run === envelope.run) return false
   return true
 }
@@ -333,16 +333,16 @@ function mayBeShelved(cell: Cell, envelope: Envelope<RunState>): boolean {
  * Checks whether somebody whom the turn has asked may ask its agent back, which handles one turn at a time. That
  * request runs within the turn. Had another turn its place by then, the two runs could wait for each other.
  */
-function mayBeAskedBack({ interleaves, open, settings }: Cell, turn: number): boolean {
+function mayBeAskedBack({ interleaves, open, settings }: Agent, turn: number): boolean {
   if (interleaves || settings.reentrancy === 'none') return false
   for (const request of open.values()) if (request.turn === turn) return true
   return false
 }
 
-function waitsForPerson({ calls, open }: Cell, turn: number): boolean {
+function waitsForPerson({ calls, open }: Agent, turn: number): boolean {
   for (const call of calls.values()) if (call.turn === turn && call.ofPerson) return true
   for (const { turn: of, callee, envelope } of open.values())
-    if (of === turn && callee.instances.some(({ mailbox }) => mailbox.handed.shelved.get(envelope.turn) === envelope))
+    if (of === turn && callee.instances.some(({ mailbox }) => mailbox.handed.suspended.get(envelope.turn) === envelope))
       return true
   return false
 }

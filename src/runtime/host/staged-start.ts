@@ -27,15 +27,15 @@ import {
 import type { Envelope } from '../../mailbox/mailbox.ts'
 import type { Timer } from '../../shared/clock.ts'
 import type { Batch, GivenTurn } from '../log/records.ts'
-import type { Cell } from './agent.ts'
+import type { Agent } from './agent.ts'
 import type { Core } from './core.ts'
+import type { Incarnation } from './incarnation.ts'
 import type { Reader } from './journal.ts'
-import type { Life } from './life.ts'
-import type { ReplyLane } from './replies.ts'
+import type { ReplyQueue } from './replies.ts'
 import type { RunState } from './run.ts'
 
 export interface Suspect {
-  readonly cell: Cell
+  readonly agent: Agent
   readonly envelope: Envelope<RunState>
 }
 
@@ -48,19 +48,19 @@ const LONGEST_PAUSE_MS = 100
 /** Frames of a turn that has got further than its earlier attempts. */
 const PROGRESS: ReadonlySet<number> = new Set([SEND, REQUEST, CALL, STEP_DONE, END])
 
-export class CautiousStart implements Reader {
+export class StagedStart implements Reader {
   readonly kinds = ['frames', 'turn.started', 'message.dead'] as const
   readonly #core: Core
-  readonly #replies: ReplyLane
+  readonly #replies: ReplyQueue
   /** Agents whose first turn waits for the log; true once the log is asked. */
-  readonly #firsts = new Map<Cell, boolean>()
+  readonly #firsts = new Map<Agent, boolean>()
   #stages: Stage[] = []
   #stage: Stage | undefined
   readonly #mayBegin = new Set<Envelope<RunState>>()
   /** Suspects that have begun, and have neither got further nor ended. */
-  readonly #open = new Map<Envelope<RunState>, Cell>()
+  readonly #open = new Map<Envelope<RunState>, Agent>()
   /** Turns that only waited, with the number of frames that their thread had been given by then. */
-  readonly #resting = new Map<Envelope<RunState>, readonly [life: Life, told: number]>()
+  readonly #resting = new Map<Envelope<RunState>, readonly [life: Incarnation, told: number]>()
   readonly #questions = new Map<number, Envelope<RunState>>()
   #hasStarted = false
   /** True while nothing is held back: then it reads nothing. */
@@ -68,7 +68,7 @@ export class CautiousStart implements Reader {
   readonly #waiting = new Map<Envelope<RunState>, (() => void)[]>()
   #timer: Timer | undefined
 
-  constructor(core: Core, replies: ReplyLane) {
+  constructor(core: Core, replies: ReplyQueue) {
     this.#core = core
     this.#replies = replies
   }
@@ -84,8 +84,8 @@ export class CautiousStart implements Reader {
   }
 
   /** Lets the first turn of these agents wait for the log. */
-  watch(cells: Iterable<Cell>): void {
-    for (const cell of cells) this.#firsts.set(cell.first, false)
+  watch(agents: Iterable<Agent>): void {
+    for (const agent of agents) this.#firsts.set(agent.first, false)
   }
 
   /** Holds everything back until the suspects have begun, stage by stage. */
@@ -118,15 +118,15 @@ export class CautiousStart implements Reader {
     return this.isIdle || this.#mayBegin.has(envelope)
   }
 
-  heldFor(cell: Cell): Envelope<RunState> | undefined {
-    if (!cell.interleaves && cell.mailbox.handed.size > 0) return undefined
-    for (const envelope of nextOf(cell)) if (this.#mayBegin.has(envelope) && !cell.isAt(envelope.run)) return envelope
+  heldFor(agent: Agent): Envelope<RunState> | undefined {
+    if (!agent.interleaves && agent.mailbox.handed.size > 0) return undefined
+    for (const envelope of nextOf(agent)) if (this.#mayBegin.has(envelope) && !agent.isAt(envelope.run)) return envelope
     return undefined
   }
 
   /** Checks whether the first turn of the agent has to wait until the log has it. */
-  waitsForLog(cell: Cell): boolean {
-    const { first, mailbox } = cell
+  waitsForLog(agent: Agent): boolean {
+    const { first, mailbox } = agent
     const isAsked = this.#firsts.get(first)
     if (isAsked !== false || mailbox.waiting === 0) return isAsked === true
     const next = nextOf(first)
@@ -140,7 +140,7 @@ export class CautiousStart implements Reader {
       this.#wake([first])
     }
     this.#log(
-      next.map((envelope) => ({ cell: first, envelope })),
+      next.map((envelope) => ({ agent: first, envelope })),
       false,
     ).then(begins, begins) // without a log the run is interrupted anyway
     return true
@@ -148,16 +148,16 @@ export class CautiousStart implements Reader {
 
   #log(suspects: Iterable<Suspect>, alone: boolean): Promise<void> {
     const turns: GivenTurn[] = []
-    for (const { cell, envelope } of suspects) {
-      cell.mailbox.number(envelope)
-      turns.push([cell.index, envelope.turn, envelope.attempt, idOf(envelope.memory, envelope.at)])
+    for (const { agent, envelope } of suspects) {
+      agent.mailbox.number(envelope)
+      turns.push([agent.index, envelope.turn, envelope.attempt, idOf(envelope.memory, envelope.at)])
     }
     this.#core.journal.keep(undefined, { kind: 'turn.begins', turns, alone })
     return Promise.resolve(this.#core.journal.written())
   }
 
-  #wake(cells: Iterable<Cell>): void {
-    for (const cell of cells) this.#core.ready.touch(cell)
+  #wake(agents: Iterable<Agent>): void {
+    for (const agent of agents) this.#core.ready.touch(agent)
     this.#core.loop.wake()
   }
 
@@ -169,7 +169,7 @@ export class CautiousStart implements Reader {
     this.#stage = undefined
     for (let stage = this.#stages.shift(); stage; stage = this.#stages.shift()) {
       const suspects = stage.suspects.flatMap((suspect) => this.#withOuter(suspect))
-      const next = suspects.filter(({ cell, envelope }) => isNext(cell, envelope))
+      const next = suspects.filter(({ agent, envelope }) => isNext(agent, envelope))
       if (next.length === 0) continue
       this.#stage = stage
       void this.#begin(stage, next)
@@ -183,17 +183,17 @@ export class CautiousStart implements Reader {
   }
 
   /** Returns a suspect, behind the turns within which it runs. */
-  #withOuter({ cell, envelope }: Suspect): Suspect[] {
+  #withOuter({ agent, envelope }: Suspect): Suspect[] {
     const all: Suspect[] = []
     for (let each: typeof envelope | undefined = envelope; each; each = each.within)
-      all.unshift({ cell, envelope: each })
+      all.unshift({ agent, envelope: each })
     return all
   }
 
   async #begin(stage: Stage, suspects: readonly Suspect[]): Promise<void> {
     const alone = this.#areAlone()
-    for (const { cell, envelope } of suspects) this.#open.set(envelope, cell)
-    const all = Array.from(this.#open, ([envelope, cell]) => ({ cell, envelope }))
+    for (const { agent, envelope } of suspects) this.#open.set(envelope, agent)
+    const all = Array.from(this.#open, ([envelope, agent]) => ({ agent, envelope }))
     try {
       await this.#log(all, alone)
     } catch {
@@ -201,7 +201,7 @@ export class CautiousStart implements Reader {
     }
     if (this.#stage !== stage) return
     for (const { envelope } of suspects) this.#let(envelope)
-    this.#wake(suspects.map(({ cell }) => cell))
+    this.#wake(suspects.map(({ agent }) => agent))
     this.#timer = this.#core.clock.timer(stage.limitMs, () => this.#next())
   }
 
@@ -213,15 +213,15 @@ export class CautiousStart implements Reader {
 
   /** Checks that no turn is under way but suspects that have begun, and turns that only wait. */
   #areAlone(): boolean {
-    for (const cell of this.#core.directory.actors)
-      for (const envelope of cell.mailbox.handed.values())
-        if (!this.#open.has(envelope) && !this.#rests(cell, envelope)) return false
+    for (const agent of this.#core.directory.actors)
+      for (const envelope of agent.mailbox.handed.values())
+        if (!this.#open.has(envelope) && !this.#rests(agent, envelope)) return false
     return true
   }
 
-  #rests({ life }: Cell, envelope: Envelope<RunState>): boolean {
+  #rests({ incarnation }: Agent, envelope: Envelope<RunState>): boolean {
     const [known, told] = this.#resting.get(envelope) ?? []
-    return life !== undefined && life === known && life.told === told
+    return incarnation !== undefined && incarnation === known && incarnation.told === told
   }
 
   #release(): void {
@@ -252,38 +252,38 @@ export class CautiousStart implements Reader {
     if (kind === QUIET) return this.#answered(memory, at)
     const [sender, turn] = [senderOf(memory, at), turnOf(memory, at)]
     const whose = PROGRESS.has(kind) ? sender : kind === RESULT ? recipientOf(memory, at) : undefined
-    if (whose !== undefined) this.#clear((envelope, cell) => cell.index === whose && envelope.turn === turn)
+    if (whose !== undefined) this.#clear((envelope, agent) => agent.index === whose && envelope.turn === turn)
   }
 
-  #clear(fits: (envelope: Envelope<RunState>, cell: Cell) => boolean): void {
-    for (const [envelope, cell] of this.#open) if (fits(envelope, cell)) this.#open.delete(envelope)
+  #clear(fits: (envelope: Envelope<RunState>, agent: Agent) => boolean): void {
+    for (const [envelope, agent] of this.#open) if (fits(envelope, agent)) this.#open.delete(envelope)
   }
 
   /** Asks a turn that was handed over whether it only waits. */
-  #began(agent: number, turn: number): void {
-    for (const [envelope, cell] of this.#open)
-      if (cell.index === agent && envelope.turn === turn) this.#ask(cell, envelope, 1)
+  #began(index: number, turn: number): void {
+    for (const [envelope, agent] of this.#open)
+      if (agent.index === index && envelope.turn === turn) this.#ask(agent, envelope, 1)
   }
 
-  #ask(cell: Cell, envelope: Envelope<RunState>, pauseMs: number): void {
+  #ask(agent: Agent, envelope: Envelope<RunState>, pauseMs: number): void {
     if (!this.#open.has(envelope)) return
-    const holder = cell.holderOf(envelope.turn)
-    if (holder?.life?.begun(envelope)) {
+    const holder = agent.holderOf(envelope.turn)
+    if (holder?.incarnation?.begun(envelope)) {
       this.#questions.set(this.#replies.probe(holder, envelope.turn), envelope)
       return
     }
     this.#core.clock.timer(pauseMs, () => {
-      this.#ask(cell, envelope, Math.min(2 * pauseMs, LONGEST_PAUSE_MS))
+      this.#ask(agent, envelope, Math.min(2 * pauseMs, LONGEST_PAUSE_MS))
       this.#core.loop.wake()
     })
   }
 
   #answered(memory: Memory, at: number): void {
     const envelope = this.#questions.get(correlationOf(memory, at))
-    const cell = envelope && this.#open.get(envelope)
-    if (!envelope || !cell || cell.index !== senderOf(memory, at) || limitOf(memory, at) === 0) return
-    const { life } = cell.holderOf(envelope.turn) ?? cell
-    if (life) this.#resting.set(envelope, [life, life.told])
+    const agent = envelope && this.#open.get(envelope)
+    if (!envelope || !agent || agent.index !== senderOf(memory, at) || limitOf(memory, at) === 0) return
+    const { incarnation } = agent.holderOf(envelope.turn) ?? agent
+    if (incarnation) this.#resting.set(envelope, [incarnation, incarnation.told])
     this.#open.delete(envelope)
   }
 
@@ -293,7 +293,7 @@ export class CautiousStart implements Reader {
 }
 
 /** Returns the messages that the agent could be handed now. */
-function nextOf({ instances, interleaves, mailbox }: Cell): Envelope<RunState>[] {
+function nextOf({ instances, interleaves, mailbox }: Agent): Envelope<RunState>[] {
   let free = 0
   for (const each of instances)
     if (interleaves) free += Math.max(0, each.settings.concurrency - each.openRuns)
@@ -307,8 +307,8 @@ function nextOf({ instances, interleaves, mailbox }: Cell): Envelope<RunState>[]
 }
 
 /** Checks whether the message could be handed over now. One that runs within a turn goes with that turn. */
-function isNext(cell: Cell, envelope: Envelope<RunState>): boolean {
-  if (!envelope.within) return nextOf(cell).includes(envelope)
-  for (const each of cell.mailbox.nested) if (each === envelope) return true
+function isNext(agent: Agent, envelope: Envelope<RunState>): boolean {
+  if (!envelope.within) return nextOf(agent).includes(envelope)
+  for (const each of agent.mailbox.nested) if (each === envelope) return true
   return false
 }

@@ -575,7 +575,7 @@ export function runsIn(
 
 const OF_LOG = Buffer.from('{"kind":"log.')
 
-const OF_LIFE = ['status', 'ready', 'exited', 'crashed', 'reloaded'].map((what) =>
+const OF_INCARNATION = ['status', 'ready', 'exited', 'crashed', 'reloaded'].map((what) =>
   Buffer.from(`{"kind":"agent.${what}"`),
 )
 
@@ -588,7 +588,7 @@ const LETTER_GONE = Buffer.from('{"kind":"letter.gone"')
 export const isLettersEnd = (entry: Uint8Array): boolean => beginsWith(entry, LETTER_GONE)
 
 /** Checks for an encoded record of an agent's life. */
-export const isOfLife = (entry: Uint8Array): boolean => OF_LIFE.some((text) => beginsWith(entry, text))
+export const isOfIncarnation = (entry: Uint8Array): boolean => OF_INCARNATION.some((text) => beginsWith(entry, text))
 
 const beginsWith = (entry: Uint8Array, text: Buffer): boolean =>
   text.equals(entry.subarray(HEADER_BYTES, HEADER_BYTES + text.byteLength))

@@ -27,7 +27,7 @@ import {
   writeControl,
   writeFrame,
 } from '../../mailbox/frame.ts'
-import { type Envelope, LANES, MISMATCH_MODES, type OnMismatch } from '../../mailbox/mailbox.ts'
+import { type Envelope, MISMATCH_MODES, type OnMismatch, RINGS } from '../../mailbox/mailbox.ts'
 import type { Scheduler } from '../../shared/clock.ts'
 import { type DramatisError, type ErrorCode, type ErrorData, errorData } from '../../shared/errors.ts'
 import { thrownData } from '../../shared/thrown.ts'
@@ -83,8 +83,12 @@ export class HostFrames {
    * Makes an abort for a message that was handed over. It names the message's place in the ring, so that the thread can
    * tell whether the message has begun.
    */
-  abort(run: number, { turn, lane, windowAt, windowEnd }: Envelope<unknown>, error: DramatisError): OwnFrame {
-    const place = { step: windowAt, limit: windowEnd, priority: LANES.indexOf(lane) }
+  abort(
+    run: number,
+    { turn, ring, ringAt: windowAt, ringEnd: windowEnd }: Envelope<unknown>,
+    error: DramatisError,
+  ): OwnFrame {
+    const place = { step: windowAt, limit: windowEnd, priority: RINGS.indexOf(ring) }
     return this.make({ kind: ABORT, run, turn, ...place, data: JSON.stringify(errorData(error)) })
   }
 

@@ -1,8 +1,8 @@
 import { correlationOf, kindOf, lengthOf, limitOf, type Memory, QUIET, senderOf, turnOf } from '../../mailbox/frame.ts'
 import type { Timer } from '../../shared/clock.ts'
 import { DeadlockError, type DramatisError, StallError } from '../../shared/errors.ts'
+import type { Incarnation } from '../host/incarnation.ts'
 import type { Reader } from '../host/journal.ts'
-import type { Life } from '../host/life.ts'
 import { isProbe } from '../host/replies.ts'
 import type { RunState } from '../host/run.ts'
 import type { Alarm, Batch } from '../log/records.ts'
@@ -43,16 +43,16 @@ export function chooseVictim<T extends Candidate>(cycle: readonly T[], earlier: 
 }
 
 const candidate = (turn: TurnNode, wait: OpenWait) => {
-  const { name, settings } = turn.cell
+  const { name, settings } = turn.agent
   const priority = settings.info.priority ?? 0
   return { turn, wait, agent: name, priority, tokens: tokensOf(turn), since: wait.since }
 }
 
 /** Returns the tokens that the turn has spent on models. It is less if the log has discarded a part. */
-function tokensOf({ cell, envelope }: TurnNode): number {
+function tokensOf({ agent, envelope }: TurnNode): number {
   let tokens = 0
   for (const entry of envelope.run.log.entries())
-    if (entry.kind === 'model.called' && entry.index === cell.index && entry.turn === envelope.turn)
+    if (entry.kind === 'model.called' && entry.index === agent.index && entry.turn === envelope.turn)
       tokens += entry.usage.totalTokens
   return tokens
 }
@@ -60,16 +60,16 @@ function tokensOf({ cell, envelope }: TurnNode): number {
 function errorOf(stuck: Stuck, victim: TurnNode, wait: OpenWait | undefined): DramatisError {
   const { cycle, tail, turns } = stuck
   const runIds = [...stuck.runs].map(({ id }) => id)
-  const agent = victim.cell.name
+  const agent = victim.agent.name
   const done = wait ? `The wait of "${agent}" was ended` : `The thread of "${agent}" was ended`
   if (cycle.length === 0) {
     const evidence = turns.map(sentenceOf)
     const text = `Nobody is left who could go on: ${evidence.join('; ')}. ${done}. Let somebody write or answer what is waited for before all wait, or give the wait a timeoutMs.`
     return new StallError(text, { agent, evidence, runIds })
   }
-  const names = cycle.map(({ cell }) => cell.name)
+  const names = cycle.map((turn) => turn.agent.name)
   const text = `A deadlock: ${cycle.map(sentenceOf).join('; ')}. ${done} so that the others go on. Ask in one order everywhere, or let one of them send what it has before it asks.`
-  return new DeadlockError(text, { agent, cycle: names, tail: tail.map(({ cell }) => cell.name), runIds })
+  return new DeadlockError(text, { agent, cycle: names, tail: tail.map((turn) => turn.agent.name), runIds })
 }
 
 /*
@@ -94,7 +94,7 @@ interface Case {
   /**
    * Number of frames that each thread had been given when its turn was asked. With a later frame the turn may go on.
    */
-  readonly told: Map<Life, number>
+  readonly told: Map<Incarnation, number>
   /** Time since which all turns are known to do nothing but wait. Monotonic ms. */
   confirmedAt: number | undefined
   /** Pause before the next questions while one of the turns has something else to do. */
@@ -120,20 +120,20 @@ export const deadlock =
 
 /**
  * Checks whether a turn may still go on: by a frame that came after the question, or by one that waits in the host for
- * a permit or for room. What a shelved turn waits for is held until it has a place: here a stuck turn has that.
+ * a permit or for room. What a suspended turn waits for is held until it has a place: here a stuck turn has that.
  */
 const mayGoOn = ({ told, stuck }: Case): boolean =>
-  [...told].some(([life, before]) => life.told !== before || !life.backlog.every(isProbe)) ||
+  [...told].some(([incarnation, before]) => incarnation.told !== before || !incarnation.backlog.every(isProbe)) ||
   stuck.turns.some(
-    ({ cell: { life, mailbox }, envelope: { run, turn } }) =>
-      life?.holds(run.index) && !mailbox.handed.shelved.has(turn),
+    ({ agent: { incarnation, mailbox }, envelope: { run, turn } }) =>
+      incarnation?.holds(run.index) && !mailbox.handed.suspended.has(turn),
   )
 
 /**
  * Checks for a redelivered turn whose thread has not begun it yet. Perhaps it does not ask again for what it waited for
  * before.
  */
-const isToBegin = ({ cell: { life }, envelope }: TurnNode): boolean => !life?.begun(envelope)
+const isToBegin = ({ agent: { incarnation }, envelope }: TurnNode): boolean => !incarnation?.begun(envelope)
 
 const waitsOf = ({ turns }: Stuck): Set<string> =>
   new Set(turns.flatMap((turn) => turn.waits.map((wait) => waitKey(turn, wait))))
@@ -249,11 +249,11 @@ class Detector implements Reader {
     const { turns } = asking.stuck
     if (turns.some(isToBegin)) return this.#settle(asking)
     for (const turn of turns) {
-      const { life } = turn.cell
-      if (life) asking.told.set(life, life.told)
-      this.#question(asking, turn, this.#host.replies.probe(turn.cell, turn.envelope.turn))
+      const { incarnation } = turn.agent
+      if (incarnation) asking.told.set(incarnation, incarnation.told)
+      this.#question(asking, turn, this.#host.replies.probe(turn.agent, turn.envelope.turn))
     }
-    if (turns.every(({ cell }) => cell.life?.thread.isolated)) this.#askHost(asking)
+    if (turns.every(({ agent }) => agent.incarnation?.thread.isolated)) this.#askHost(asking)
   }
 
   #question(of: Case, turn: TurnNode | undefined, number: number): void {
@@ -285,7 +285,7 @@ class Detector implements Reader {
   /** Handles the answer of a turn. A busy turn answers once more when it has nothing else to do. */
   #answered(memory: Memory, at: number): void {
     const question = this.#questions.get(correlationOf(memory, at))
-    if (!question?.turn || question.turn.cell.index !== senderOf(memory, at)) return
+    if (!question?.turn || question.turn.agent.index !== senderOf(memory, at)) return
     if (question.turn.envelope.turn !== turnOf(memory, at)) return
     const isQuiet = limitOf(memory, at) === 1
     if (question.isBusy) {
@@ -315,7 +315,8 @@ class Detector implements Reader {
       if (this.#mode === 'report') return
       const left = judged.confirmedAt + this.#confirmMs - now
       // In the host's own thread, and so in virtual time, nothing more can come.
-      if (left <= 0 || !judged.stuck.turns.some(({ cell }) => cell.life?.thread.isolated)) this.#break(key, judged)
+      if (left <= 0 || !judged.stuck.turns.some(({ agent }) => agent.incarnation?.thread.isolated))
+        this.#break(key, judged)
       else this.#later(judged, left)
     }
   }
@@ -328,7 +329,9 @@ class Detector implements Reader {
   #isForOthers({ isOpen, runs, turns }: Stuck): boolean {
     if (!isOpen) return false
     if ([...runs].some(({ held }) => held !== false)) return true
-    return this.#foreignScript && !this.#host.clock.virtual && turns.some(({ cell }) => !cell.life?.thread.isolated)
+    return (
+      this.#foreignScript && !this.#host.clock.virtual && turns.some(({ agent }) => !agent.incarnation?.thread.isolated)
+    )
   }
 
   #settle(asking: Case): void {
@@ -383,11 +386,11 @@ class Detector implements Reader {
     const victim = chooseVictim(candidates, this.#victims)
     if (!victim) return this.#restartOne(stuck)
     const { turn, wait } = victim
-    this.#victims = [...this.#victims, turn.cell.name].slice(-MOST_IN_A_ROW)
+    this.#victims = [...this.#victims, turn.agent.name].slice(-MOST_IN_A_ROW)
     const error = errorOf(stuck, turn, wait)
     this.#reject(wait, error)
     this.#again(turn, error)
-    return turn.cell.name
+    return turn.agent.name
   }
 
   #reject({ request, sent, call, generation }: OpenWait, error: DramatisError): void {
@@ -403,9 +406,9 @@ class Detector implements Reader {
    * that it repeats itself.
    */
   #again(turn: TurnNode, error: DramatisError): void {
-    if (!turn.cell.settings.isAgent) return
-    const key = `${turn.cell.index}.${turn.envelope.turn}`
-    if (this.#rejected.has(key)) turn.cell.life?.kill(error)
+    if (!turn.agent.settings.isAgent) return
+    const key = `${turn.agent.index}.${turn.envelope.turn}`
+    if (this.#rejected.has(key)) turn.agent.incarnation?.kill(error)
     else this.#rejected.set(key, true)
   }
 
@@ -413,14 +416,14 @@ class Detector implements Reader {
   #restartOne(stuck: Stuck): string | undefined {
     const [turn] = stuck.cycle
     if (!turn) return undefined
-    turn.cell.life?.kill(errorOf(stuck, turn, undefined))
-    return turn.cell.name
+    turn.agent.incarnation?.kill(errorOf(stuck, turn, undefined))
+    return turn.agent.name
   }
 }
 
 function deadlockAlarm(stuck: Stuck, victim: string | null): Alarm {
-  const cycle = stuck.cycle.map(({ cell }) => cell.name)
-  const tail = stuck.tail.map(({ cell }) => cell.name)
+  const cycle = stuck.cycle.map((turn) => turn.agent.name)
+  const tail = stuck.tail.map((turn) => turn.agent.name)
   const round = cycle.join(' -> ')
   return {
     name: 'deadlock',

@@ -118,7 +118,7 @@ class Case implements Beholder {
     if (entry.kind === 'frames') this.#frames(entry)
     else if (entry.kind === 'task') this.#watch.task(entry.task, entry.previous === null)
     else if (entry.kind === 'handoff' || entry.kind === 'reassignment') {
-      const source = this.#host.directory.cell(entry.from, this.#run)
+      const source = this.#host.directory.agent(entry.from, this.#run)
       if (source && entry.step === 'requested') this.#watch.handsOff(source.index, entry.turn)
     } else if (entry.kind === 'blackboard') {
       const { key, entryType, value } = entry.entry
@@ -136,7 +136,7 @@ class Case implements Beholder {
 
   // ---- for the watch
 
-  readonly isModel = (index: number): boolean => this.#host.directory.cells[index]?.settings.playedByModel ?? false
+  readonly isModel = (index: number): boolean => this.#host.directory.byIndex[index]?.settings.playedByModel ?? false
 
   name(index: number): string {
     return directoryOf(this.#run, this.#host.directory).name(index)
@@ -145,7 +145,7 @@ class Case implements Beholder {
   recipientOf(memory: Memory, at: number): number {
     const index = recipientOf(memory, at)
     if (index !== NOBODY || !(flagsOf(memory, at) & HAS_NAME)) return index
-    return this.#host.directory.cell(readBody(memory, at).name!, this.#run)?.index ?? NOBODY
+    return this.#host.directory.agent(readBody(memory, at).name!, this.#run)?.index ?? NOBODY
   }
 
   messageOf(agent: number, turn: number): string | undefined {
@@ -176,10 +176,10 @@ class Case implements Beholder {
 
   #tell(agents: readonly string[], evidence: string): void {
     for (const name of agents) {
-      const cell = this.#host.directory.cell(name, this.#run)
-      if (!cell?.settings.isAgent || cell.gone || cell.removed) continue
+      const agent = this.#host.directory.agent(name, this.#run)
+      if (!agent?.settings.isAgent || agent.gone || agent.removed) continue
       const content = `No progress: ${evidence}. Do something else, or say why you cannot go on.`
-      this.#host.hostMessages.report(this.#run, cell.index, content, { event: 'livelock', evidence: [evidence] })
+      this.#host.hostMessages.report(this.#run, agent.index, content, { event: 'livelock', evidence: [evidence] })
     }
   }
 
@@ -213,7 +213,7 @@ class Turns {
   }
 
   messageOf(agent: number, turn: number): string | undefined {
-    const envelope = this.#host.directory.cells[agent]?.holderOf(turn)?.mailbox.handed.get(turn)
+    const envelope = this.#host.directory.byIndex[agent]?.holderOf(turn)?.mailbox.handed.get(turn)
     if (envelope) return idOf(envelope.memory, envelope.at)
     this.#ended ??= endedIn(this.batch)
     return this.#ended.get(`${agent} ${turn}`)

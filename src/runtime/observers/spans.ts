@@ -62,7 +62,7 @@ export const callAttributes = ({ caller, call, model, client, host, provider }: 
     'gen_ai.request.temperature': call.temperature,
     'gen_ai.request.max_tokens': call.maxOutputTokens,
     'gen_ai.output.type': call.jsonSchema ? 'json' : undefined,
-    'gen_ai.agent.name': caller.cell.name,
+    'gen_ai.agent.name': caller.agent.name,
     'server.address': address,
     'server.port': port === undefined ? undefined : Number(port),
     ...ofRun(caller.run),

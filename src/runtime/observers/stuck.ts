@@ -25,7 +25,7 @@ import {
   STREAM_WAIT,
   WHO,
 } from '../../mailbox/frame.ts'
-import type { Cell } from '../host/agent.ts'
+import type { Agent } from '../host/agent.ts'
 import { type AgentDirectory, USER_INDEX } from '../host/directory.ts'
 import type { RunState } from '../host/run.ts'
 import type { Batch, NamedWait } from '../log/records.ts'
@@ -146,12 +146,12 @@ function whole(
 }
 
 /** Returns a key for a wait of a turn that differs from all others, also from those of the turn's earlier attempts. */
-export const waitKey = ({ cell, envelope }: TurnNode, { number }: OpenWait): string =>
-  `${cell.index}.${envelope.turn}.${envelope.attempt}:${number}`
+export const waitKey = ({ agent, envelope }: TurnNode, { number }: OpenWait): string =>
+  `${agent.index}.${envelope.turn}.${envelope.attempt}:${number}`
 
 export function namedWaits({ cycle, tail }: Stuck): NamedWait[] {
-  return [...cycle, ...tail].map(({ cell, waits }) => ({
-    agent: cell.name,
+  return [...cycle, ...tail].map(({ agent, waits }) => ({
+    agent: agent.name,
     for: [...new Set(waits.map((wait) => wait.for))],
     kind: [...new Set(waits.map(({ kind }) => kind))].join(', '),
   }))
@@ -173,7 +173,7 @@ export function openTurns(host: Supervisor): string[] {
     if (!turn) return []
     const waits = turn.waits.filter((wait) => wait.for !== '')
     if (waits.length > 0) return [sentenceOf({ ...turn, waits })]
-    return [`"${turn.cell.name}" (${messageOf(turn)}) waits for what nobody in the team brings`]
+    return [`"${turn.agent.name}" (${messageOf(turn)}) waits for what nobody in the team brings`]
   })
 }
 
@@ -181,7 +181,7 @@ export function openTurns(host: Supervisor): string[] {
 export function sentenceOf(turn: TurnNode): string {
   const what = turn.waits.map((wait) => VERBS[wait.kind](wait.for)).join(' or ')
   const isTask = turn.waits.some(({ kind }) => kind === 'dependency')
-  return `${isTask ? 'the task of ' : ''}"${turn.cell.name}" (${messageOf(turn)}) waits ${what}`
+  return `${isTask ? 'the task of ' : ''}"${turn.agent.name}" (${messageOf(turn)}) waits ${what}`
 }
 
 const messageOf = ({ envelope }: TurnNode) => `message ${idOf(envelope.memory, envelope.at)}`
@@ -203,7 +203,7 @@ export class Suspicion {
   /** Runs in which a turn waits for an entry that anybody may write, by their index. */
   readonly #waitedIn = new Set<number>()
   /** Agent of each such run that got a message last: most likely it is at work. */
-  readonly #lastAsked = new Map<number, Cell>()
+  readonly #lastAsked = new Map<number, Agent>()
 
   constructor(directory: AgentDirectory) {
     this.#directory = directory
@@ -233,19 +233,19 @@ export class Suspicion {
     this.#askers.clear()
     this.#waitedIn.clear()
     this.#lastAsked.clear()
-    for (const cell of this.#directory.cells) {
-      const { mailbox, calls } = cell
+    for (const agent of this.#directory.byIndex) {
+      const { mailbox, calls } = agent
       for (const { waitsFor, turn } of calls.values()) {
-        const run = waitsFor && cell.messageOf(turn)?.run
+        const run = waitsFor && agent.messageOf(turn)?.run
         if (run) this.#waitedIn.add(run.index)
       }
-      if (mailbox.parked.length > 0) for (const sender of mailbox.parked.senders()) this.#askers.add(sender)
+      if (mailbox.pending.length > 0) for (const sender of mailbox.pending.senders()) this.#askers.add(sender)
     }
   }
 
   /** Checks whether the frame can have left a turn stuck: only a wait for an agent that waits can. */
   #frame({ i32 }: Memory, at: number): boolean {
-    const { cells } = this.#directory
+    const { byIndex: agents } = this.#directory
     const i = at >> 2
     const who = i32[i + WHO]!
     const sender = who & 0xffff
@@ -254,31 +254,31 @@ export class Suspicion {
       case SEND:
         if (this.#waitedIn.size > 0) this.#note(i32[i + RUN_INDEX]!, recipient)
         // A message that had its room already may have taken the room of others.
-        if (((i32[i + KIND]! >>> 8) & ASKS) === 0) return this.#isFull(cells[recipient])
+        if (((i32[i + KIND]! >>> 8) & ASKS) === 0) return this.#isFull(agents[recipient])
         this.#askers.add(sender)
         return true
       case REQUEST: {
         if (this.#waitedIn.size > 0) this.#note(i32[i + RUN_INDEX]!, recipient)
         if (((i32[i + KIND]! >>> 8) & ASKS) !== 0) this.#askers.add(sender)
-        const callee = cells[recipient]
+        const callee = agents[recipient]
         return callee === undefined || this.#mayWait(callee)
       }
       case CALL: {
-        const waits = cells[sender]?.calls.get(i32[i + CORRELATION]!)?.waitsFor !== undefined
+        const waits = agents[sender]?.calls.get(i32[i + CORRELATION]!)?.waitsFor !== undefined
         if (waits) this.#waitedIn.add(i32[i + RUN_INDEX]!)
         return waits
       }
       case END:
-        if (this.#isBlocking(cells[sender])) return true
-        if (i32[i + CORRELATION]! > 0 && this.#waitsOn(cells[recipient])) return true
+        if (this.#isBlocking(agents[sender])) return true
+        if (i32[i + CORRELATION]! > 0 && this.#waitsOn(agents[recipient])) return true
         return this.#waitedIn.has(i32[i + RUN_INDEX]!) && !this.#isAnybodyAtWork(i32[i + RUN_INDEX]!)
       case RESPONSE:
       case RESULT:
       case ACCEPTED:
       case REFUSED:
-        return this.#waitsOn(cells[recipient])
+        return this.#waitsOn(agents[recipient])
       case CANCEL:
-        return this.#waitsOn(cells[sender])
+        return this.#waitsOn(agents[sender])
       case STREAM_WAIT:
         return i32[i + LIMIT] === 1
       case QUIET:
@@ -290,39 +290,40 @@ export class Suspicion {
 
   #note(run: number, recipient: number): void {
     if (!this.#waitedIn.has(run)) return
-    const callee = this.#directory.cells[recipient]
+    const callee = this.#directory.byIndex[recipient]
     if (callee) this.#lastAsked.set(run, callee)
   }
 
-  #isFull(cell: Cell | undefined): boolean {
-    return cell !== undefined && cell.mailbox.parked.length > 0
+  #isFull(agent: Agent | undefined): boolean {
+    return agent !== undefined && agent.mailbox.pending.length > 0
   }
 
   /**
    * Checks for an open turn of the run that waits for nothing that the host knows: it may write what others wait for.
    */
   #isAnybodyAtWork(run: number): boolean {
-    if (this.#lastAsked.get(run)?.instances.some((cell) => this.#isAtWork(cell, run))) return true
-    return this.#directory.living.some((cell) => this.#isAtWork(cell, run))
+    if (this.#lastAsked.get(run)?.instances.some((agent) => this.#isAtWork(agent, run))) return true
+    return this.#directory.living.some((agent) => this.#isAtWork(agent, run))
   }
 
-  #isAtWork(cell: Cell, run: number): boolean {
-    if (!cell.life || this.#mayWait(cell)) return false
-    for (const envelope of cell.underWay) if (envelope.run.index === run) return true
+  #isAtWork(agent: Agent, run: number): boolean {
+    if (!agent.incarnation || this.#mayWait(agent)) return false
+    for (const envelope of agent.underWay) if (envelope.run.index === run) return true
     return false
   }
 
   /** Checks whether messages wait for the agent while its remaining turns may wait, too. */
-  #isBlocking(cell: Cell | undefined): boolean {
-    if (cell === undefined) return false
-    const { parked, waiting } = cell.mailbox.line
-    return waiting + parked.length > 0 && this.#mayWait(cell)
+  #isBlocking(agent: Agent | undefined): boolean {
+    if (agent === undefined) return false
+    const { pending: parked, waiting } = agent.mailbox.line
+    return waiting + parked.length > 0 && this.#mayWait(agent)
   }
 
-  #mayWait({ instances }: Cell): boolean {
+  #mayWait({ instances }: Agent): boolean {
     const first = instances[0]!
     if (first.open.size > 0 || first.calls.size > 0 || this.#askers.has(first.index)) return true
-    for (const { life } of instances) if (life !== undefined && life.awaitReader.size > 0) return true
+    for (const { incarnation } of instances)
+      if (incarnation !== undefined && incarnation.awaitReader.size > 0) return true
     return false
   }
 
@@ -330,9 +331,9 @@ export class Suspicion {
    * Checks for a remaining wait that can be part of a cycle: for an agent that may wait itself, in a call, or for room.
    * Who asks from outside has no turn, so nobody waits for them.
    */
-  #waitsOn(cell: Cell | undefined): boolean {
-    if (!cell || cell.index === USER_INDEX) return false
-    for (const { callee } of cell.open.values()) if (this.#mayWait(callee)) return true
-    return cell.calls.size > 0 || this.#askers.has(cell.index)
+  #waitsOn(agent: Agent | undefined): boolean {
+    if (!agent || agent.index === USER_INDEX) return false
+    for (const { callee } of agent.open.values()) if (this.#mayWait(callee)) return true
+    return agent.calls.size > 0 || this.#askers.has(agent.index)
   }
 }

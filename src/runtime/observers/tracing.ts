@@ -35,7 +35,7 @@ export const modelSpans = (spans: Spans, clock: Scheduler, placeOf: PlaceOfTurn)
       name: `chat ${model}`,
       kind: 'client',
       at,
-      parent: placeOf(caller.run, caller.cell.index, caller.turn),
+      parent: placeOf(caller.run, caller.agent.index, caller.turn),
       attributes: { ...callAttributes(pending), 'gen_ai.input.messages': spans.content(() => promptContent(call)) },
     })
     try {

@@ -202,8 +202,8 @@ export class TurnSpans {
     return open ? open.place : this.#placeOfRun(run)
   }
 
-  toolOf({ run, cell, turn, correlation }: VerbWaiter): Span | undefined {
-    const open = this.#turns.get(keyOf(run.index, cell.index, turn))
+  toolOf({ run, agent, turn, correlation }: VerbWaiter): Span | undefined {
+    const open = this.#turns.get(keyOf(run.index, agent.index, turn))
     return open && this.#tools.ofCall(open, correlation)
   }
 

@@ -16,7 +16,7 @@ import {
   waitingOf,
 } from '../../mailbox/frame.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
-import type { Cell, HeldTask, OpenCall, OpenRequest, RequestGroup } from '../host/agent.ts'
+import type { Agent, HeldTask, OpenCall, OpenRequest, RequestGroup } from '../host/agent.ts'
 import type { Core } from '../host/core.ts'
 import { isNested } from '../host/delegation.ts'
 import { ORCHESTRATOR_INDEX } from '../host/directory.ts'
@@ -43,13 +43,13 @@ export class MessageWaits {
   readonly #host: Core
   readonly #graph: WaitEdges
   /** By mailbox: the waits of messages that wait for room in it. */
-  readonly #roomless = new Map<Cell['mailbox'], Roomless>()
+  readonly #roomless = new Map<Agent['mailbox'], Roomless>()
   /** By mailbox of an agent that may have turns of several runs: the waits of its queued messages. */
-  readonly #queues = new Map<Cell['mailbox'], Waits>()
+  readonly #queues = new Map<Agent['mailbox'], Waits>()
   /** By agent at which all queued messages wait for the same: that wait. */
-  readonly #places = new Map<Cell, Wait | undefined>()
+  readonly #places = new Map<Agent, Wait | undefined>()
   /** By such agent: the node that stands for all queued messages there. */
-  readonly #lines = new Map<Cell, number>()
+  readonly #lines = new Map<Agent, number>()
 
   constructor(host: Core, graph: WaitEdges) {
     this.#host = host
@@ -57,12 +57,12 @@ export class MessageWaits {
   }
 
   /** Returns the wait of a message that no turn has begun with; undefined if nothing is in its way. */
-  waitOf(callee: Cell, envelope: Envelope<RunState>): Wait | undefined {
+  waitOf(callee: Agent, envelope: Envelope<RunState>): Wait | undefined {
     const held = this.#host.blocked.of(envelope)
     if (held) return this.#forTasks(held)
     if (callee.gone) return undefined
     if (isNested(envelope)) return this.#forOuter(callee, envelope.within!)
-    if (callee.mailbox.parked.includes(envelope)) return this.#forRoom(callee, envelope)
+    if (callee.mailbox.pending.includes(envelope)) return this.#forRoom(callee, envelope)
     const holder =
       envelope.turn === 0
         ? undefined
@@ -75,7 +75,7 @@ export class MessageWaits {
    * Returns nodes for all messages of a run that are in a mailbox, or wait for room there, and have no turn yet. One
    * node stands for many that wait for the same, so the cost does not grow with the number of messages.
    */
-  waiting(callee: Cell, run: RunState): number[] {
+  waiting(callee: Agent, run: RunState): number[] {
     const { mailbox } = callee
     const nodes: number[] = []
     for (const envelope of mailbox.nested) if (envelope.run === run) nodes.push(this.#graph.message(callee, envelope))
@@ -85,12 +85,12 @@ export class MessageWaits {
         for (const envelope of inLine(mailbox))
           if (envelope.run === run) nodes.push(this.#graph.message(callee, envelope))
     }
-    if (mailbox.parked.has(run)) nodes.push(this.#graph.node(this.#forRoom(callee, undefined)))
+    if (mailbox.pending.has(run)) nodes.push(this.#graph.node(this.#forRoom(callee, undefined)))
     return nodes
   }
 
   /** Returns the node for all queued messages of an agent at which these wait for the same. */
-  #line(callee: Cell): number {
+  #line(callee: Agent): number {
     let at = this.#lines.get(callee)
     if (at === undefined) {
       at = this.#graph.node(callee.gone ? undefined : this.#placeAt(callee, callee.mailbox.peek()!))
@@ -99,7 +99,7 @@ export class MessageWaits {
     return at
   }
 
-  #placeAt(callee: Cell, envelope: Envelope<RunState>): Wait | undefined {
+  #placeAt(callee: Agent, envelope: Envelope<RunState>): Wait | undefined {
     if (!this.#places.has(callee)) this.#places.set(callee, this.#forPlace(callee, callee.instances, envelope))
     return this.#places.get(callee)
   }
@@ -108,17 +108,17 @@ export class MessageWaits {
    * Returns the wait of a message that runs within a turn: for that turn to begin again, if it was interrupted, or to
    * have a place again. Any other open turn waits itself, or goes on.
    */
-  #forOuter(callee: Cell, outer: Envelope<RunState>): Wait | undefined {
+  #forOuter(callee: Agent, outer: Envelope<RunState>): Wait | undefined {
     for (const interrupted of callee.mailbox.cutOff())
       if (interrupted === outer) return { need: 1, targets: [this.#graph.message(callee, outer)] }
-    const holder = callee.instances.find(({ mailbox }) => mailbox.handed.shelved.get(outer.turn) === outer)
+    const holder = callee.instances.find(({ mailbox }) => mailbox.handed.suspended.get(outer.turn) === outer)
     return holder && this.forReturn(callee, holder, outer.run)
   }
 
-  /** Returns the wait of a shelved turn that is to go on: for another turn to leave its place. */
-  forReturn(callee: Cell, holder: Cell, run: RunState): Wait | undefined {
+  /** Returns the wait of a suspended turn that is to go on: for another turn to leave its place. */
+  forReturn(callee: Agent, holder: Agent, run: RunState): Wait | undefined {
     const open = [...holder.mailbox.handed.values()]
-    if (!holder.life?.ready || holder.mayReturn(run) || open.length === 0) return undefined
+    if (!holder.incarnation?.ready || holder.mayReturn(run) || open.length === 0) return undefined
     return { need: 1, targets: open.map((each) => this.#graph.message(callee, each)) }
   }
 
@@ -132,7 +132,7 @@ export class MessageWaits {
    * Checks whether a message is on its way here: then more room is taken than there are messages. The room of the first
    * parked message is taken beforehand.
    */
-  #isOnItsWay({ mailbox, index }: Cell): boolean {
+  #isOnItsWay({ mailbox, index }: Agent): boolean {
     return this.#host.team.taken(index) > mailbox.waiting + mailbox.underWay + (mailbox.expected ? 1 : 0)
   }
 
@@ -140,22 +140,22 @@ export class MessageWaits {
    * Returns the wait for room. It ends when any message that has room there is done. A message larger than the mailbox
    * waits for all of them.
    */
-  #forRoom(callee: Cell, envelope: Envelope<RunState> | undefined): Wait | undefined {
+  #forRoom(callee: Agent, envelope: Envelope<RunState> | undefined): Wait | undefined {
     if (callee.gone || this.#isOnItsWay(callee)) return undefined
     const { any, targets } = this.#roomAt(callee)
     const isLarge = envelope !== undefined && envelope.bytes > callee.settings.mailbox.bytes
     return isLarge ? { need: targets.length, targets } : any
   }
 
-  #roomAt(callee: Cell): Roomless {
+  #roomAt(callee: Agent): Roomless {
     const { mailbox, instances } = callee
     const known = this.#roomless.get(mailbox)
     if (known) return known
     const targets: number[] = []
     const roomless: Roomless = { any: { need: 1, targets: [this.#graph.node({ need: 1, targets })] }, targets }
     this.#roomless.set(mailbox, roomless)
-    for (const cell of instances)
-      for (const envelope of handedTo(cell)) targets.push(this.#graph.message(callee, envelope))
+    for (const agent of instances)
+      for (const envelope of handedTo(agent)) targets.push(this.#graph.message(callee, envelope))
     for (const envelope of mailbox.nested) targets.push(this.#graph.message(callee, envelope))
     if (!isUniform(callee)) for (const envelope of inLine(mailbox)) targets.push(this.#graph.message(callee, envelope))
     else if (mailbox.peek()) targets.push(this.#line(callee))
@@ -167,16 +167,16 @@ export class MessageWaits {
    * waited for: a turn that only waits gives up its own. Nor are messages that come one at a time after a crash: the
    * next one comes when the turn before it only waits.
    */
-  #forPlace(callee: Cell, instances: readonly Cell[], { run }: Envelope<RunState>): Wait | undefined {
+  #forPlace(callee: Agent, instances: readonly Agent[], { run }: Envelope<RunState>): Wait | undefined {
     const targets: number[] = []
-    for (const cell of instances) {
-      if (cell.stopped) continue
-      if (!cell.life?.ready) return undefined
-      const { shelved } = cell.mailbox.handed
-      const open = [...cell.underWay]
-      const turns = open.filter(({ turn }) => !shelved.has(turn))
-      const ofRun = open.filter((each) => each.run === run && (callee.interleaves || shelved.has(each.turn)))
-      if (callee.interleaves && ofRun.length === 0 && cell.openRuns < cell.settings.concurrency) return undefined
+    for (const agent of instances) {
+      if (agent.stopped) continue
+      if (!agent.incarnation?.ready) return undefined
+      const { suspended } = agent.mailbox.handed
+      const open = [...agent.underWay]
+      const turns = open.filter(({ turn }) => !suspended.has(turn))
+      const ofRun = open.filter((each) => each.run === run && (callee.interleaves || suspended.has(each.turn)))
+      if (callee.interleaves && ofRun.length === 0 && agent.openRuns < agent.settings.concurrency) return undefined
       const inTheWay = ofRun.length > 0 ? ofRun : turns
       if (inTheWay.length === 0) return undefined
       for (const each of inTheWay) targets.push(this.#graph.message(callee, each))
@@ -188,7 +188,7 @@ export class MessageWaits {
    * Returns the waits in the queue of an agent. No message passes an earlier one of its run, nor one of its sender and
    * priority (rule 16). So each message also waits for what these wait for.
    */
-  #inQueue(callee: Cell): Waits {
+  #inQueue(callee: Agent): Waits {
     const known = this.#queues.get(callee.mailbox)
     if (known) return known
     const waits = new Map<Envelope<RunState>, Wait>()
@@ -215,10 +215,10 @@ export class MessageWaits {
  * Yields the messages that a thread was handed. Of those that wait for the end of the same turn it yields only one,
  * since there can be thousands.
  */
-function* handedTo(cell: Cell): IterableIterator<Envelope<RunState>> {
-  const { current, interleaves, mailbox } = cell
+function* handedTo(agent: Agent): IterableIterator<Envelope<RunState>> {
+  const { current, interleaves, mailbox } = agent
   const { handed } = mailbox
-  const waitsAlike = !interleaves && handed.nested === 0 && handed.shelved.size === 0
+  const waitsAlike = !interleaves && handed.nested === 0 && handed.suspended.size === 0
   for (const envelope of handed.all()) {
     yield envelope
     if (waitsAlike && envelope !== current) break
@@ -229,17 +229,17 @@ function* handedTo(cell: Cell): IterableIterator<Envelope<RunState>> {
 const lineOf = ({ memory, at, priority }: Envelope<RunState>): number => senderOf(memory, at) * 2 ** 32 + priority
 
 /** Checks whether all queued messages of an agent wait for the same: for one of its turns to end. */
-const isUniform = ({ interleaves, mailbox }: Cell): boolean => !interleaves || !mailbox.isMixed
+const isUniform = ({ interleaves, mailbox }: Agent): boolean => !interleaves || !mailbox.isMixed
 
 /** Yields the queued messages, without those that run within other turns. */
-function* inLine(mailbox: Cell['mailbox']): IterableIterator<Envelope<RunState>> {
+function* inLine(mailbox: Agent['mailbox']): IterableIterator<Envelope<RunState>> {
   for (const envelope of mailbox.queued()) if (!isNested(envelope)) yield envelope
 }
 
 /**
  * Kinds of waits of a turn: for an answer, a task, room in a mailbox, the reader of its answer, an entry on a
  * blackboard, or others at a sync point. 'dependency': a task that has not begun waits for another task. 'place': a
- * turn that was shelved waits for another turn of its agent.
+ * turn that was suspended waits for another turn of its agent.
  */
 export type WaitKind = 'request' | 'delegate' | 'mailbox' | 'reader' | 'blackboard' | 'sync' | 'dependency' | 'place'
 
@@ -255,13 +255,13 @@ export interface OpenWait {
   readonly request?: OpenRequest
   readonly call?: OpenCall
   readonly generation?: SyncGenerations | undefined
-  readonly sent?: { callee: Cell; envelope: Envelope<RunState> }
+  readonly sent?: { callee: Agent; envelope: Envelope<RunState> }
 }
 
 /** Turn that is under way, or task that is held until others are done, with the waits that the host knows. */
 export interface TurnNode {
   /** Instance that has the turn. */
-  readonly cell: Cell
+  readonly agent: Agent
   readonly envelope: Envelope<RunState>
   readonly waits: OpenWait[]
 }
@@ -296,19 +296,19 @@ export class WaitEdges {
     this.#host = host
     this.#messages = new MessageWaits(host, this)
     const { living } = host.directory
-    for (const cell of living) for (const envelope of cell.underWay) this.#turn(cell, envelope)
-    for (const cell of living)
-      if (cell.life && cell.life.awaitReader.size > 0)
-        for (const [turn, since] of cell.life.awaitReader) this.#writer(cell, turn, since)
-    for (const cell of host.directory.cells) {
-      if (cell.open.size > 0 && this.#atWork.has(cell.index)) this.#requests(cell)
-      if (cell.calls.size > 0) for (const [number, call] of cell.calls) this.#call(cell, number, call)
+    for (const agent of living) for (const envelope of agent.underWay) this.#turn(agent, envelope)
+    for (const agent of living)
+      if (agent.incarnation && agent.incarnation.awaitReader.size > 0)
+        for (const [turn, since] of agent.incarnation.awaitReader) this.#writer(agent, turn, since)
+    for (const agent of host.directory.byIndex) {
+      if (agent.open.size > 0 && this.#atWork.has(agent.index)) this.#requests(agent)
+      if (agent.calls.size > 0) for (const [number, call] of agent.calls) this.#call(agent, number, call)
     }
-    for (const cell of host.directory.cells) if (cell.mailbox.parked.length > 0) this.#room(cell)
-    for (const cell of host.directory.cells) if (cell.broadcasts.size > 0) this.#broadcasts(cell)
+    for (const agent of host.directory.byIndex) if (agent.mailbox.pending.length > 0) this.#room(agent)
+    for (const agent of host.directory.byIndex) if (agent.broadcasts.size > 0) this.#broadcasts(agent)
     this.#inLine()
-    for (const cell of living)
-      for (const envelope of cell.mailbox.handed.shelved.values()) this.#returning(cell, envelope)
+    for (const agent of living)
+      for (const envelope of agent.mailbox.handed.suspended.values()) this.#returning(agent, envelope)
     for (const node of this.nodes) if (node.waits.length === 0) node.live = true
     for (const [run, at] of this.#anybodyOf) this.#writers(run, at)
   }
@@ -332,24 +332,24 @@ export class WaitEdges {
     return wait ? this.#add([wait]) : this.#free()
   }
 
-  #turn(cell: Cell, envelope: Envelope<RunState>): void {
-    const at = this.#add([], { cell, envelope, waits: [] })
+  #turn(agent: Agent, envelope: Envelope<RunState>): void {
+    const at = this.#add([], { agent, envelope, waits: [] })
     this.#byEnvelope.set(envelope, at)
-    this.#atWork.add(cell.index)
+    this.#atWork.add(agent.index)
   }
 
-  /** Adds the wait of a shelved turn that has what it waited for. */
-  #returning(cell: Cell, envelope: Envelope<RunState>): void {
+  /** Adds the wait of a suspended turn that has what it waited for. */
+  #returning(agent: Agent, envelope: Envelope<RunState>): void {
     const at = this.#byEnvelope.get(envelope)
-    const brought = cell.life?.heldFor(envelope.turn)
+    const brought = agent.incarnation?.heldFor(envelope.turn)
     if (at === undefined || !brought) return
-    const wait = this.#messages.forReturn(cell.first, cell, envelope.run)
+    const wait = this.#messages.forReturn(agent.first, agent, envelope.run)
     if (!wait) return
     const since = timeOf(brought.memory, 0)
-    this.#wait(at, { kind: 'place', for: cell.name, target: this.#add([wait]), number: PLACE, since })
+    this.#wait(at, { kind: 'place', for: agent.name, target: this.#add([wait]), number: PLACE, since })
   }
 
-  #of({ instances }: Cell, turn: number): number | undefined {
+  #of({ instances }: Agent, turn: number): number | undefined {
     for (const { mailbox } of instances) {
       const envelope = mailbox.handed.get(turn)
       const at = envelope && this.#byEnvelope.get(envelope)
@@ -365,7 +365,7 @@ export class WaitEdges {
 
   // ---- requests
 
-  #requests(caller: Cell): void {
+  #requests(caller: Agent): void {
     let groups: Map<RequestGroup, { at: number; targets: number[] }> | undefined
     for (const request of caller.open.values()) {
       const at = this.#of(caller, request.turn)
@@ -405,7 +405,7 @@ export class WaitEdges {
     return at
   }
 
-  message(callee: Cell, envelope: Envelope<RunState>): number {
+  message(callee: Agent, envelope: Envelope<RunState>): number {
     const known = this.#byEnvelope.get(envelope)
     if (known !== undefined) return known
     const at = this.#add()
@@ -427,9 +427,9 @@ export class WaitEdges {
 
   // ---- the other waits
 
-  #call(cell: Cell, number: number, call: OpenCall): void {
+  #call(agent: Agent, number: number, call: OpenCall): void {
     const { turn, waitsFor, since } = call
-    const at = this.#of(cell, turn)
+    const at = this.#of(agent, turn)
     if (at === undefined) return
     const { run } = this.turns[at]!.envelope
     if (waitsFor?.kind === 'handoff') return // the request to the target has the wait already
@@ -457,11 +457,11 @@ export class WaitEdges {
    */
   #agent(name: string, run: RunState, timed: boolean): number {
     const at = this.#add()
-    const cell = this.#host.directory.cell(name, run)
+    const agent = this.#host.directory.agent(name, run)
     const own: number[] = []
-    for (const { mailbox } of cell?.instances ?? [])
-      for (const envelope of mailbox.handed.all()) if (envelope.run === run) own.push(this.message(cell!, envelope))
-    if (cell) own.push(...this.#messages.waiting(cell, run))
+    for (const { mailbox } of agent?.instances ?? [])
+      for (const envelope of mailbox.handed.all()) if (envelope.run === run) own.push(this.message(agent!, envelope))
+    if (agent) own.push(...this.#messages.waiting(agent, run))
     if (own.length === 0 && timed) this.nodes[at]!.live = true
     else this.nodes[at]!.waits.push({ need: 1, targets: [...own, this.#anybody(run)] })
     return at
@@ -481,14 +481,14 @@ export class WaitEdges {
   #writers(run: RunState, at: number): void {
     const targets: number[] = []
     for (const [envelope, turn] of this.#byEnvelope) if (envelope.run === run && this.turns[turn]) targets.push(turn)
-    for (const cell of this.#host.directory.cells) targets.push(...this.#messages.waiting(cell, run))
+    for (const agent of this.#host.directory.byIndex) targets.push(...this.#messages.waiting(agent, run))
     for (const { callee, envelope } of this.#host.blocked.all)
       if (envelope.run === run) targets.push(this.message(callee, envelope))
     this.nodes[at] = { live: false, waits: [{ need: 1, targets }] }
   }
 
-  #room(callee: Cell): void {
-    for (const line of callee.mailbox.parked.lines) {
+  #room(callee: Agent): void {
+    for (const line of callee.mailbox.pending.lines) {
       const envelope = firstSent(line) // those behind it wait for the same
       if (!envelope) continue
       const { memory, at } = envelope
@@ -505,13 +505,13 @@ export class WaitEdges {
       const parked = this.#parked.get(sender)
       if (parked) parked.push(wait)
       else this.#parked.set(sender, [wait])
-      const own = this.#of(this.#host.directory.cells[sender]!, turn)
+      const own = this.#of(this.#host.directory.byIndex[sender]!, turn)
       if (own !== undefined) this.#wait(own, wait)
     }
   }
 
   /** Adds the waits of broadcasts: for the recipients whose mailboxes have no room. */
-  #broadcasts(sender: Cell): void {
+  #broadcasts(sender: Agent): void {
     for (const [number, { turn, copies }] of sender.broadcasts) {
       const at = this.#of(sender, turn)
       if (at === undefined) continue
@@ -527,12 +527,12 @@ export class WaitEdges {
    */
   #inLine(): void {
     for (const [at, turn] of this.turns.entries())
-      if (turn?.waits.length === 0) for (const wait of this.#parked.get(turn.cell.index) ?? []) this.#wait(at, wait)
+      if (turn?.waits.length === 0) for (const wait of this.#parked.get(turn.agent.index) ?? []) this.#wait(at, wait)
   }
 
   /** Adds the wait of a writer whose reader is far behind. */
-  #writer(cell: Cell, turn: number, since: number): void {
-    const at = this.#of(cell, turn)
+  #writer(agent: Agent, turn: number, since: number): void {
+    const at = this.#of(agent, turn)
     if (at === undefined) return
     const request = this.#host.requests.of(this.turns[at]!.envelope)
     if (request) this.#unread.add(request)
@@ -547,14 +547,14 @@ const PLACE = -1
 
 const requestsById = (host: Core): Map<string, OpenRequest> =>
   new Map(
-    host.directory.cells.flatMap(({ open }) =>
+    host.directory.byIndex.flatMap(({ open }) =>
       Array.from(open.values(), (request) => [idOf(request.envelope.memory, request.envelope.at), request] as const),
     ),
   )
 
 /** Returns the node of a task that waits for others, with the agents that are to do those. */
-const heldNode = ({ callee: cell, envelope, waitsFor }: HeldTask, { targets }: Wait): TurnNode => ({
-  cell,
+const heldNode = ({ callee: agent, envelope, waitsFor }: HeldTask, { targets }: Wait): TurnNode => ({
+  agent,
   envelope,
   waits: Array.from(waitsFor, (id, i) => ({
     kind: 'dependency',

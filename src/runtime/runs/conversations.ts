@@ -8,7 +8,7 @@ import { ORCHESTRATOR } from '../../mailbox/message.ts'
 import { isObject } from '../../shared/checks.ts'
 import { CancelledError, ConversationStoreError, DramatisError, describe, shown } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
-import type { Cell } from '../host/agent.ts'
+import type { Agent } from '../host/agent.ts'
 import { callerIn, type RunState, readerOf } from '../host/run.ts'
 import type { ConversationStore, StoredConversation } from '../settings/options.ts'
 import type { Supervisor } from '../supervision/host.ts'
@@ -54,13 +54,13 @@ export class ThreadStore {
       this.#beginning.set(run, begun)
     }
     const { agentStates } = this.#supervisor
-    for (const cell of this.#agents(run)) {
-      const { stored } = this.#sync(run, cell, found)
+    for (const agent of this.#agents(run)) {
+      const { stored } = this.#sync(run, agent, found)
       const keeper = this.#supervisor.parts.keeperFor(run)
       const kept = withMessages(stored, (messages) =>
         messages.map((message) => ({ ...message, content: asJson(message.content, keeper) })),
       )
-      agentStates.conversations.keep(cell.index, threadId, kept)
+      agentStates.conversations.keep(agent.index, threadId, kept)
     }
   }
 
@@ -126,27 +126,27 @@ export class ThreadStore {
     this.#supervisor.logger.error(fields, 'the conversations of a thread could not be saved')
   }
   async #saveAll(run: RunState, threadId: string): Promise<void> {
-    for (const cell of this.#agents(run)) {
-      const now = run.states.get(cell.index) as Conversation | undefined
-      if (now && this.#synced.get(run)?.get(cell.name)?.before !== now) await this.#saveOne(run, threadId, cell, now)
+    for (const agent of this.#agents(run)) {
+      const now = run.states.get(agent.index) as Conversation | undefined
+      if (now && this.#synced.get(run)?.get(agent.name)?.before !== now) await this.#saveOne(run, threadId, agent, now)
     }
     await this.#beginning.get(run)
   }
 
-  async #saveOne(run: RunState, threadId: string, cell: Cell, now: Conversation): Promise<void> {
+  async #saveOne(run: RunState, threadId: string, agent: Agent, now: Conversation): Promise<void> {
     // A run of an earlier process has not loaded what it began with.
-    let synced = this.#synced.get(run)?.get(cell.name) ?? this.#sync(run, cell, await this.#load(threadId), now)
+    let synced = this.#synced.get(run)?.get(agent.name) ?? this.#sync(run, agent, await this.#load(threadId), now)
     for (let tries = 0; tries < MOST_CONFLICTS; tries += 1) {
       const version = synced.version + 1
       const conversation = bounded(merged(synced.stored, synced.before, now))
-      const stored = { agent: cell.name, version, conversation: withBytes(conversation, run) }
+      const stored = { agent: agent.name, version, conversation: withBytes(conversation, run) }
       if (await this.#write(threadId, stored))
         return void Object.assign(synced, { before: now, stored: conversation, version })
       const { before } = synced
-      synced = this.#sync(run, cell, await this.#load(threadId))
+      synced = this.#sync(run, agent, await this.#load(threadId))
       synced.before = before
     }
-    throw tooManyConflicts(cell.name, threadId)
+    throw tooManyConflicts(agent.name, threadId)
   }
 
   /** Resolves to false if another process was faster. */
@@ -157,7 +157,7 @@ export class ThreadStore {
   }
 
   /** Notes what the store has. `now`: conversation of a run that has begun without it. */
-  #sync(run: RunState, { name }: Cell, found: ReadonlyMap<string, StoredConversation>, now?: Conversation): Synced {
+  #sync(run: RunState, { name }: Agent, found: ReadonlyMap<string, StoredConversation>, now?: Conversation): Synced {
     const { version, conversation } = found.get(name) ?? { version: 0, conversation: NO_CONVERSATION }
     const stored = conversation as Conversation
     const isSummarized = now?.summary !== undefined && now.summary.text === stored.summary?.text
@@ -169,7 +169,7 @@ export class ThreadStore {
   }
 
   /** Model agents of the team. An agent of one run ends with it. */
-  #agents(run: RunState): Cell[] {
+  #agents(run: RunState): Agent[] {
     return this.#supervisor.directory.agents(run).filter(({ settings, run: own }) => settings.playedByModel && !own)
   }
 

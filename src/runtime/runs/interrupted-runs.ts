@@ -7,7 +7,7 @@ import type { OnMismatch } from '../../mailbox/mailbox.ts'
 import { ORCHESTRATOR } from '../../mailbox/message.ts'
 import { DramatisError, describe, ReplyInvalidError, StepMismatchError, UnknownRunError } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
-import type { Cell } from '../host/agent.ts'
+import type { Agent } from '../host/agent.ts'
 import { RunOutput, type RunState } from '../host/run.ts'
 import type { Launched } from '../log/records.ts'
 import type { SetAside } from '../verbs/deadline-pauses.ts'
@@ -26,7 +26,7 @@ export interface Interruption {
 
 interface Acts {
   script(): string | undefined
-  enter(handle: RunHandle<unknown>, options: RunOptions<unknown>, target: Cell): void
+  enter(handle: RunHandle<unknown>, options: RunOptions<unknown>, target: Agent): void
   ready(): Promise<void>
 }
 
@@ -59,7 +59,7 @@ export class InterruptedRuns {
     this.#add(state, interruption)
     if (!launched) return
     const handle = this.#recalled.handleOf(state)
-    const entry = this.#entries.idle(handle, this.#entries.supervisor.directory.cells[launched.target]!)
+    const entry = this.#entries.idle(handle, this.#entries.supervisor.directory.byIndex[launched.target]!)
     handle.status = 'interrupted'
     this.#entries.add(entry)
     if (error) this.#settle(entry, error)

@@ -14,7 +14,7 @@ import {
 } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
 import { queueMicrotask } from '../../shared/timers.ts'
-import type { Cell } from '../host/agent.ts'
+import type { Agent } from '../host/agent.ts'
 import { rememberHandedAnswers } from '../host/handed-answers.ts'
 import { KEPT_BYTES, RunOutput, type RunState } from '../host/run.ts'
 import { framesOf, type RunLog } from '../log/run-log.ts'
@@ -77,12 +77,12 @@ export class EndedRuns {
       target: 0,
       own: true,
     })
-    this.takeUp(run)
+    this.restore(run)
     return run
   }
 
   /** Waits for the end of the work that a message from outside has caused. `leftMs`: how long it may still take. */
-  takeUp(run: RunState, leftMs = this.#quietWithinMs): void {
+  restore(run: RunState, leftMs = this.#quietWithinMs): void {
     run.over = true
     run.isOwn = true
     run.log.isUnderWay = false
@@ -162,12 +162,12 @@ export class EndedRuns {
 
 function endAgentsOf(run: RunState, { lifecycle, directory, journal, sharedStates }: Supervisor): void {
   for (const index of run.agents.values()) {
-    const cell = directory.cells[index]
-    if (cell?.run !== run) continue // it went in an earlier process
-    const gone = new AgentTerminatedError(`Agent "${cell.name}" went with its run.`, { agent: cell.name })
-    void lifecycle.remove(cell, gone).then(() => {
+    const agent = directory.byIndex[index]
+    if (agent?.run !== run) continue // it went in an earlier process
+    const gone = new AgentTerminatedError(`Agent "${agent.name}" went with its run.`, { agent: agent.name })
+    void lifecycle.remove(agent, gone).then(() => {
       journal.keep(run, { kind: 'agent.left', index })
-      for (const each of cell.instances) each.state = undefined
+      for (const each of agent.instances) each.state = undefined
       sharedStates.forget(index)
       directory.vacate(index)
     })
@@ -178,16 +178,16 @@ function endAgentsOf(run: RunState, { lifecycle, directory, journal, sharedState
 function windDown(supervisor: Supervisor, run: RunState, error: DramatisError): void {
   run.ending = error
   const { blocked, cancellation, directory, loop, ready } = supervisor
-  for (const cell of directory.cells) {
-    const { mailbox, instances } = cell
+  for (const agent of directory.byIndex) {
+    const { mailbox, instances } = agent
     const handed = instances.flatMap((each) => [...each.mailbox.handed.all()])
-    for (const envelope of [...mailbox.parked, ...mailbox.queued(), ...handed]) {
+    for (const envelope of [...mailbox.pending, ...mailbox.queued(), ...handed]) {
       if (envelope.run !== run) continue
-      cancellation.fail(cell, envelope, error)
+      cancellation.fail(agent, envelope, error)
     }
   }
   // Replies that are held back until a turn has its permit again are not limited any more.
-  for (const cell of directory.actors) if (cell.suspended.has(run.index)) ready.touch(cell)
+  for (const agent of directory.actors) if (agent.withoutPermit.has(run.index)) ready.touch(agent)
   loop.wake()
   for (const { callee, envelope } of blocked.all) if (envelope.run === run) cancellation.fail(callee, envelope, error)
   cancelOpenTasks(supervisor, run)
@@ -296,8 +296,8 @@ export class RunEndings {
 
   /** Returns the output of the role that has given the answer of a run, if it has one. */
   #outputOfSpeaker({ handle: { state }, target }: RunEntry, said: string): RunOutput | undefined {
-    const { cells } = this.#supervisor.directory
-    const speaker = target.settings.isAgent ? target : speakerOf(state.log, said, cells)
+    const { byIndex: agents } = this.#supervisor.directory
+    const speaker = target.settings.isAgent ? target : speakerOf(state.log, said, agents)
     const schema = speaker?.settings.output
     return schema && new RunOutput(schema, state.id)
   }
@@ -415,12 +415,12 @@ export class RunEndings {
 }
 
 /** Finds the agent whose role has an output, and which has answered in these words last. */
-function speakerOf(log: RunLog, said: string, cells: readonly (Cell | undefined)[]): Cell | undefined {
-  if (!cells.some((cell) => cell?.settings.output)) return undefined
-  let speaker: Cell | undefined
+function speakerOf(log: RunLog, said: string, agents: readonly (Agent | undefined)[]): Agent | undefined {
+  if (!agents.some((agent) => agent?.settings.output)) return undefined
+  let speaker: Agent | undefined
   for (const [memory, at] of framesOf(log)) {
-    const cell = kindOf(memory, at) === END ? cells[senderOf(memory, at)] : undefined
-    if (cell?.settings.output && !isFailure(memory, at) && readBody(memory, at).content === said) speaker = cell
+    const agent = kindOf(memory, at) === END ? agents[senderOf(memory, at)] : undefined
+    if (agent?.settings.output && !isFailure(memory, at) && readBody(memory, at).content === said) speaker = agent
   }
   return speaker
 }

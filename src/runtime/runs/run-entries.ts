@@ -1,7 +1,7 @@
 /** Runs that the team knows, by id and by state: those under way, those that queue, and those that are over. */
 import type { Scheduler, Timer } from '../../shared/clock.ts'
 import { DramatisError, TeamOverloadedError } from '../../shared/errors.ts'
-import type { Cell } from '../host/agent.ts'
+import type { Agent } from '../host/agent.ts'
 import { USER_INDEX } from '../host/directory.ts'
 import type { RunState } from '../host/run.ts'
 import type { Tracing } from '../observers/tracing.ts'
@@ -53,7 +53,7 @@ export interface RunEntry {
   /** True if the durable log has its options. */
   isKept: boolean
   options: RunOptions<unknown>
-  readonly target: Cell
+  readonly target: Agent
   /** Time limit of the run. Undefined: this process does not go on with it. */
   time: RunTime | undefined
   readonly clear: () => void
@@ -270,7 +270,7 @@ export class RunEntries {
   }
 
   /** Makes the entry of a run that this process does not go on with. */
-  idle(handle: RunHandle<unknown>, target: Cell = this.supervisor.directory.cells[USER_INDEX]!): RunEntry {
+  idle(handle: RunHandle<unknown>, target: Agent = this.supervisor.directory.byIndex[USER_INDEX]!): RunEntry {
     return {
       handle,
       isKept: true,

@@ -409,7 +409,7 @@ export class RunViews implements EventSource {
   }
 
   epochOf(index: number): number {
-    return this.#supervisor.directory.cells[index]?.epoch ?? 0
+    return this.#supervisor.directory.byIndex[index]?.epoch ?? 0
   }
 
   /** Returns the blackboard of the run; without one that of the team, if it has one beside its runs. */

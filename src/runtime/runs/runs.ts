@@ -13,7 +13,7 @@ import {
   TeamClosedError,
 } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
-import type { Cell } from '../host/agent.ts'
+import type { Agent } from '../host/agent.ts'
 import type { Reader } from '../host/journal.ts'
 import { callerIn, RunOutput, RunState } from '../host/run.ts'
 import type { Launched } from '../log/records.ts'
@@ -121,7 +121,8 @@ export class RunBook {
   /** Trims large logs of runs under way: one may have as many bytes as the logs of all kept runs together. */
   #trim(): void {
     const { directory, runs } = this.#supervisor
-    const held = () => new Set(directory.cells.flatMap((cell) => Array.from(cell.messages(), ({ memory }) => memory)))
+    const held = () =>
+      new Set(directory.byIndex.flatMap((agent) => Array.from(agent.messages(), ({ memory }) => memory)))
     for (const run of runs.large) if (!run.over || run.open > 0) run.log.trim(runs.most, held)
     runs.large.clear()
   }
@@ -129,7 +130,7 @@ export class RunBook {
   // ---- launch
 
   /** `streams`: the default of the option `stream`. */
-  launch<T>(given: string | Content, asked: RunOptions<T>, target: Cell, streams = false): RunHandle<T> {
+  launch<T>(given: string | Content, asked: RunOptions<T>, target: Agent, streams = false): RunHandle<T> {
     this.#assertTakes()
     this.#settings.secrets.look()
     const { text: query, parts } = readQuery(given)
@@ -238,7 +239,7 @@ export class RunBook {
     this.line.leave(entry)
   }
 
-  #enter(handle: RunHandle<unknown>, options: RunOptions<unknown>, target: Cell): RunEntry {
+  #enter(handle: RunHandle<unknown>, options: RunOptions<unknown>, target: Agent): RunEntry {
     const { signal } = options
     const clear = signal && onAbort(signal, () => this.endings.cancel(handle.state, reasonOf(signal)))
     const timeoutMs = options.timeoutMs ?? this.#settings.globalTimeoutMs
@@ -341,14 +342,14 @@ export class RunBook {
    * Goes on with a run that an earlier process has begun, and returns what takes its answer. `begins`: its target was
    * not asked yet.
    */
-  takeUp(state: RunState, { priority, target }: Launched, timeoutMs: number, begins: boolean): Settle {
+  restore(state: RunState, { priority, target }: Launched, timeoutMs: number, begins: boolean): Settle {
     const given = this.#entries.of(state)?.options // those of a caller who resumes the run
     const ofTeam = this.#settings.output && new RunOutput(this.#settings.output, state.id)
     if (ofTeam?.logged?.digest === state.output?.logged?.digest) state.takeOutput(ofTeam)
     const handle = this.recalled.handleOf(state)
     const budget = state.budget && { budget: state.budget }
     const options = { timeoutMs, priority, models: state.models, ...budget, ...given }
-    const entry = this.#enter(handle, options, this.#supervisor.directory.cells[target]!)
+    const entry = this.#enter(handle, options, this.#supervisor.directory.byIndex[target]!)
     entry.isKept = true
     this.#tracing?.resumed(state)
     this.#supervisor.boards.board(state)

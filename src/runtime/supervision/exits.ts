@@ -19,8 +19,8 @@ import {
   turnOf,
 } from '../../mailbox/frame.ts'
 import { AgentCrashedError, AgentTerminatedError, type DramatisError, describe } from '../../shared/errors.ts'
-import type { Cell } from '../host/agent.ts'
-import type { Life } from '../host/life.ts'
+import type { Agent } from '../host/agent.ts'
+import type { Incarnation } from '../host/incarnation.ts'
 import type { HostRecord } from '../log/records.ts'
 import { FENCE_MS, FENCED, type ThreadExit } from '../threads/thread.ts'
 import type { Owners } from './owners.ts'
@@ -48,127 +48,128 @@ export class Exits {
    * Rule 1: ends a thread that must restart because another agent died. Its open work is redelivered, and no message is
    * charged with the exit. Resolves when the thread is gone, or fenced off.
    */
-  recall(cell: Cell): Promise<void> {
-    const { life } = cell
-    cell.beginnings += 1 // a start attempt that has no thread yet creates none
-    if (!life) return Promise.resolve()
+  recall(agent: Agent): Promise<void> {
+    const { incarnation } = agent
+    agent.beginnings += 1 // a start attempt that has no thread yet creates none
+    if (!incarnation) return Promise.resolve()
     return new Promise((resolve) => {
-      if (!life.recalled && !life.verdict) life.end()
-      life.recalled ??= []
-      life.recalled.push(resolve)
+      if (!incarnation.recalled && !incarnation.verdict) incarnation.end()
+      incarnation.recalled ??= []
+      incarnation.recalled.push(resolve)
     })
   }
 
   /** Waits for the exit of a thread that the host has ended. A thread that does not exit soon is fenced off. */
-  fence(cell: Cell, life: Life): void {
+  fence(agent: Agent, incarnation: Incarnation): void {
     const giveUp = () => {
-      if (cell.life === life) this.exited(cell, life, { code: FENCED, error: undefined })
+      if (agent.incarnation === incarnation) this.exited(agent, incarnation, { code: FENCED, error: undefined })
     }
     this.#host.clock.timer(FENCE_MS, giveUp, true)
   }
 
-  exited(cell: Cell, life: Life, exit: ThreadExit): void {
-    if (cell.life !== life) return this.#countStale(cell, life)
-    this.#router.drain(cell, life, mostFrames(life.window.outbox)) // first read what it had published
-    this.#host.directory.setLife(cell, undefined)
-    if (exit.code !== FENCED) this.#returnClaim(life) // a fenced thread may still use its claim
-    if (life.retired) this.#gone(cell, life, life.retired)
-    else if (life.recalled && (!life.ready || (!life.verdict && !exit.error))) this.#gone(cell, life, 'recalled')
+  exited(agent: Agent, incarnation: Incarnation, exit: ThreadExit): void {
+    if (agent.incarnation !== incarnation) return this.#countStale(agent, incarnation)
+    this.#router.drain(agent, incarnation, mostFrames(incarnation.channel.outbox)) // first read what it had published
+    this.#host.directory.setIncarnation(agent, undefined)
+    if (exit.code !== FENCED) this.#returnReservation(incarnation) // a fenced thread may still use its claim
+    if (incarnation.retired) this.#gone(agent, incarnation, incarnation.retired)
+    else if (incarnation.recalled && (!incarnation.ready || (!incarnation.verdict && !exit.error)))
+      this.#gone(agent, incarnation, 'recalled')
     else {
-      const error = life.verdict ?? this.#host.redactor.fields(crashError(cell.name, exit))
-      const blameless = exit.bystander !== undefined && !life.verdict
-      if (!life.ready) return this.#host.cannotStart(cell, error, blameless || exit.outside === true)
-      if (blameless) this.#diedWithOthers(cell, life, error)
-      else this.#died(cell, life, exit, error)
+      const error = incarnation.verdict ?? this.#host.redactor.fields(crashError(agent.name, exit))
+      const blameless = exit.bystander !== undefined && !incarnation.verdict
+      if (!incarnation.ready) return this.#host.cannotStart(agent, error, blameless || exit.outside === true)
+      if (blameless) this.#diedWithOthers(agent, incarnation, error)
+      else this.#died(agent, incarnation, exit, error)
     }
-    for (const resolve of life.recalled ?? []) resolve()
+    for (const resolve of incarnation.recalled ?? []) resolve()
     this.#host.loop.kick()
   }
 
-  #died(cell: Cell, life: Life, exit: ThreadExit, error: DramatisError): void {
-    const poisoned = this.#host.redelivery.giveBack(cell, life, error, fingerprint(exit, error))
-    const ended = exit.code === 0 && !exit.error && !life.verdict
-    this.#tell(cell, life, ended ? 'ended' : 'crashed', error, !poisoned)
+  #died(agent: Agent, incarnation: Incarnation, exit: ThreadExit, error: DramatisError): void {
+    const poisoned = this.#host.redelivery.giveBack(agent, incarnation, error, fingerprint(exit, error))
+    const ended = exit.code === 0 && !exit.error && !incarnation.verdict
+    this.#tell(agent, incarnation, ended ? 'ended' : 'crashed', error, !poisoned)
   }
 
   /** An agent whose shared thread another one has ended restarts like after a crash, and is charged with nothing. */
-  #diedWithOthers(cell: Cell, life: Life, error: DramatisError): void {
-    this.#host.redelivery.giveBackUncharged(cell, life, error)
-    this.#tell(cell, life, 'crashed', error, false)
+  #diedWithOthers(agent: Agent, incarnation: Incarnation, error: DramatisError): void {
+    this.#host.redelivery.giveBackUncharged(agent, incarnation, error)
+    this.#tell(agent, incarnation, 'crashed', error, false)
   }
 
-  /** Ends a life without open turns, whose stop hook has run. Does nothing if it has ended already. */
-  retire(cell: Cell, life: Life, how: 'reloaded' | 'passivated'): void {
-    if (cell.life !== life) return
-    this.#router.drain(cell, life, mostFrames(life.window.outbox))
-    this.#host.directory.setLife(cell, undefined)
-    life.end()
-    this.#gone(cell, life, how)
-    for (const resolve of life.recalled ?? []) resolve()
+  /** Ends an incarnation without open turns, whose stop hook has run. Does nothing if it has ended already. */
+  retire(agent: Agent, incarnation: Incarnation, how: 'reloaded' | 'passivated'): void {
+    if (agent.incarnation !== incarnation) return
+    this.#router.drain(agent, incarnation, mostFrames(incarnation.channel.outbox))
+    this.#host.directory.setIncarnation(agent, undefined)
+    incarnation.end()
+    this.#gone(agent, incarnation, how)
+    for (const resolve of incarnation.recalled ?? []) resolve()
   }
 
-  #gone(cell: Cell, life: Life, how: 'recalled' | 'reloaded' | 'passivated'): void {
-    const text = `The life of agent "${cell.name}" was ${ENDINGS[how]}.`
-    const error = new AgentTerminatedError(text, { agent: cell.name })
-    this.#host.redelivery.giveBackUncharged(cell, life, error)
-    this.#tell(cell, life, how, error, false)
+  #gone(agent: Agent, incarnation: Incarnation, how: 'recalled' | 'reloaded' | 'passivated'): void {
+    const text = `The life of agent "${agent.name}" was ${ENDINGS[how]}.`
+    const error = new AgentTerminatedError(text, { agent: agent.name })
+    this.#host.redelivery.giveBackUncharged(agent, incarnation, error)
+    this.#tell(agent, incarnation, how, error, false)
   }
 
-  #tell(cell: Cell, { epoch }: Life, how: Exit['how'], error: DramatisError, fault: boolean): void {
-    if (cell.mailbox.handed.size === 0) this.releaseAll(cell)
-    const [head] = cell.mailbox.queued()
+  #tell(agent: Agent, { epoch }: Incarnation, how: Exit['how'], error: DramatisError, fault: boolean): void {
+    if (agent.mailbox.handed.size === 0) this.releaseAll(agent)
+    const [head] = agent.mailbox.queued()
     const messageId = head && head.attempt > 1 ? idOf(head.memory, head.at) : null
-    this.#host.journal.record(cell.run, { kind: 'agent.exited', ...cell.whose, epoch, how, error, fault, messageId })
+    this.#host.journal.record(agent.run, { kind: 'agent.exited', ...agent.whose, epoch, how, error, fault, messageId })
   }
 
   /** Rule 4: drops what a thread wrote after it had been fenced off, or asked for the last time to stop. */
-  #countStale(cell: Cell, life: Life): void {
-    const { epoch } = life
-    const count = life.broken ? 0 : this.#dropStale(life)
-    this.#returnClaim(life)
+  #countStale(agent: Agent, incarnation: Incarnation): void {
+    const { epoch } = incarnation
+    const count = incarnation.broken ? 0 : this.#dropStale(incarnation)
+    this.#returnReservation(incarnation)
     if (count === 0) return
-    cell.staleFrames += count
+    agent.staleFrames += count
     const text = 'an earlier life of the agent wrote after its end; what it wrote was dropped'
-    this.#host.logger.warn({ agent: cell.name, epoch, frames: count }, text)
+    this.#host.logger.warn({ agent: agent.name, epoch, frames: count }, text)
   }
 
   /** Drops late frames and returns their number. Stops at a frame that cannot be read. */
-  #dropStale(life: Life): number {
-    const { joiner, window } = life
+  #dropStale(incarnation: Incarnation): number {
+    const { joiner, channel: window } = incarnation
     const { memory } = window.outbox
     let count = 0
     try {
-      for (let at = window.outbox.peekForeign(); at >= 0; at = window.outbox.peekForeign(), count++) {
+      for (let at = window.outbox.peekInvalid(); at >= 0; at = window.outbox.peekInvalid(), count++) {
         const whole = kindOf(memory, at) === FRAGMENT ? joiner.join(memory, at) : memory
-        if (whole) this.#returnRoom(life, whole, whole === memory ? at : 0)
+        if (whole) this.#returnRoom(incarnation, whole, whole === memory ? at : 0)
         window.outbox.pass(lengthOf(memory, at))
       }
     } catch {
-      life.broken = true // the fragments do not fit together; the rest is dropped anyway
+      incarnation.broken = true // the fragments do not fit together; the rest is dropped anyway
     }
     return count
   }
 
-  #returnRoom(life: Life, memory: Memory, at: number): void {
+  #returnRoom(incarnation: Incarnation, memory: Memory, at: number): void {
     const kind = kindOf(memory, at)
     if (kind !== SEND && kind !== REQUEST) return
-    life.lastTurn = turnOf(memory, at)
-    life.lastStep = stepOf(memory, at)
-    const callee = this.#host.directory.cells[recipientOf(memory, at)]
+    incarnation.lastTurn = turnOf(memory, at)
+    incarnation.lastStep = stepOf(memory, at)
+    const callee = this.#host.directory.byIndex[recipientOf(memory, at)]
     if (callee && !(flagsOf(memory, at) & ASKS)) this.#host.mailboxes.freed(callee, lengthOf(memory, at))
   }
 
-  releaseAll(cell: Cell): void {
-    for (const run of this.#host.runs.values()) this.#host.permits.release(run, cell)
+  releaseAll(agent: Agent): void {
+    for (const run of this.#host.runs.values()) this.#host.permits.release(run, agent)
   }
 
   /**
    * Frees the rest of a claim. A thread that died after it claimed room and before it used it leaves the claim behind.
    */
-  #returnClaim({ window, lastTurn, lastStep }: Life): void {
+  #returnReservation({ channel: window, lastTurn, lastStep }: Incarnation): void {
     const [note = 0, bytes = 0, turn, step] = window.words.subarray(CLAIM, CLAIM + 4)
     if (note === 0 || (turn === lastTurn && step === lastStep)) return
-    const callee = this.#host.directory.cells[Math.abs(note) - 1]
+    const callee = this.#host.directory.byIndex[Math.abs(note) - 1]
     if (callee) this.#host.mailboxes.freed(callee, note > 0 && bytes > 0 ? bytes : 0)
   }
 }

@@ -6,7 +6,7 @@
 import type { Logger } from '../../actors/definition/tool.ts'
 import { HOST_ASLEEP, HOST_CALLED } from '../../mailbox/team-memory.ts'
 import { type DramatisError, describe } from '../../shared/errors.ts'
-import type { Cell } from '../host/agent.ts'
+import type { Agent } from '../host/agent.ts'
 import type { Journal, Reader } from '../host/journal.ts'
 import type { RunState } from '../host/run.ts'
 import type { Batch, LogEntry } from '../log/records.ts'
@@ -15,7 +15,7 @@ import { Exits } from './exits.ts'
 import { Lifecycle } from './lifecycle.ts'
 import { Owners, type OwnersOptions } from './owners.ts'
 import { Passivation } from './passivation.ts'
-import { ThreadPlaces } from './pending-life.ts'
+import { ThreadPlaces } from './pending-incarnation.ts'
 import { Router } from './router.ts'
 
 /**
@@ -117,7 +117,7 @@ export class Supervisor extends Owners<SupervisorOptions> {
     super(options)
     this.places.teams.add(this.passivation)
     for (const part of options.parts) this.attach(part)
-    this.#readers.add(this.caution)
+    this.#readers.add(this.stagedStart)
     if (this.places.isBounded || this.threads.idleMs !== false) this.#readers.add(this.passivation)
   }
 
@@ -126,12 +126,12 @@ export class Supervisor extends Owners<SupervisorOptions> {
     this.#readers.add(part(this))
   }
 
-  awaken(cells: readonly Cell[]): void {
-    this.passivation.awaken(cells)
+  awaken(agents: readonly Agent[]): void {
+    this.passivation.awaken(agents)
   }
 
-  cannotStart(cell: Cell, error: DramatisError, blameless: boolean): void {
-    this.lifecycle.cannotStart(cell, error, blameless)
+  cannotStart(agent: Agent, error: DramatisError, blameless: boolean): void {
+    this.lifecycle.cannotStart(agent, error, blameless)
   }
 
   overdue(run: RunState): void {
@@ -176,15 +176,15 @@ export class Supervisor extends Owners<SupervisorOptions> {
   /** Takes a share of what each agent has written. True: some agent has more. */
   #drain(): boolean {
     const { directory, team } = this
-    const words = (directory.cells.length + 31) >> 5
+    const words = (directory.byIndex.length + 31) >> 5
     let more = false
     for (let word = 0; word < words; word++)
       for (let bits = team.takeWriters(word); bits !== 0; bits &= bits - 1) {
         const index = word * 32 + 31 - Math.clz32(bits & -bits)
         let has = false
-        for (const cell of directory.livingAt(index)) {
-          const { life } = cell
-          if (life?.window.outbox.more() && this.router.drain(cell, life)) has = true
+        for (const agent of directory.livingAt(index)) {
+          const { incarnation } = agent
+          if (incarnation?.channel.outbox.more() && this.router.drain(agent, incarnation)) has = true
         }
         if (!has) continue
         team.wrote(index)

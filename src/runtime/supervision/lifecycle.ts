@@ -17,25 +17,25 @@ import {
   StartFailedError,
   TeamClosedError,
 } from '../../shared/errors.ts'
-import type { Cell } from '../host/agent.ts'
-import type { Life } from '../host/life.ts'
+import type { Agent } from '../host/agent.ts'
+import type { Incarnation } from '../host/incarnation.ts'
 import { FENCE_MS } from '../threads/thread.ts'
 import type { Exits } from './exits.ts'
 import type { Owners } from './owners.ts'
-import { PendingLife, type ThreadPlaces } from './pending-life.ts'
+import { PendingIncarnation, type ThreadPlaces } from './pending-incarnation.ts'
 import type { Router } from './router.ts'
 
 type Began = Extract<Started, { ok: true }>
 
 export class Lifecycle {
-  /** Threads with new code that replace the life of their agent, or follow it if it ends before that. */
-  readonly #successors = new Map<Cell, PendingLife>()
+  /** Threads with new code that replace the incarnation of their agent, or follow it if it ends before that. */
+  readonly #successors = new Map<Agent, PendingIncarnation>()
   readonly #host: Owners
   readonly #exits: Exits
   readonly #places: ThreadPlaces
   readonly #router: Router
-  readonly #endings = new WeakMap<Cell, Promise<void>>()
-  readonly #waiting = new Map<Cell, { resolve(): void; reject(error: DramatisError): void }[]>()
+  readonly #endings = new WeakMap<Agent, Promise<void>>()
+  readonly #waiting = new Map<Agent, { resolve(): void; reject(error: DramatisError): void }[]>()
 
   constructor(host: Owners, exits: Exits, places: ThreadPlaces, router: Router) {
     this.#host = host
@@ -50,86 +50,87 @@ export class Lifecycle {
    * Starts a thread for the agent. A failure to start is handled like a crash. If there is no place for the thread
    * (`threads.max`), an agent with messages waits for one, and one without is passivated.
    */
-  async begin(cell: Cell): Promise<void> {
+  async begin(agent: Agent): Promise<void> {
     const began = this.#host.clock.monotonic()
-    const beginning = ++cell.beginnings
-    if (cell.dormant) cell.dormant = 'waking'
-    else this.become(cell, beginning === 1 ? 'starting' : 'restarting')
-    const isWanted = () => !this.#host.loop.closed && !cell.life && !cell.stopped && cell.beginnings === beginning
-    const waiting = this.#successors.get(cell)
+    const beginning = ++agent.beginnings
+    if (agent.passivated) agent.passivated = 'waking'
+    else this.become(agent, beginning === 1 ? 'starting' : 'restarting')
+    const isWanted = () =>
+      !this.#host.loop.closed && !agent.incarnation && !agent.stopped && agent.beginnings === beginning
+    const waiting = this.#successors.get(agent)
     const successor = waiting?.isLost ? undefined : waiting
-    let pending: PendingLife | undefined
+    let pending: PendingIncarnation | undefined
     try {
-      pending = successor ?? (await PendingLife.make(this.#host, this.#exits, this.#places, cell, isWanted))
+      pending = successor ?? (await PendingIncarnation.make(this.#host, this.#exits, this.#places, agent, isWanted))
     } catch (error) {
-      if (cell.beginnings !== beginning) return
-      return this.cannotStart(cell, noThread(cell, error))
+      if (agent.beginnings !== beginning) return
+      return this.cannotStart(agent, noThread(agent, error))
     }
     if (!isWanted()) {
-      if (pending && pending !== successor) pending.drop(unwanted(cell))
+      if (pending && pending !== successor) pending.drop(unwanted(agent))
       return
     }
-    if (!pending) return this.#rest(cell)
-    if (cell.dormant) this.become(cell, 'starting')
-    this.#adopt(cell, pending)
+    if (!pending) return this.#rest(agent)
+    if (agent.passivated) this.become(agent, 'starting')
+    this.#adopt(agent, pending)
     const started = await pending.start()
-    if (cell.life !== pending.life) return // the thread died meanwhile, and that was handled
-    if (!started.ok) return this.#failedStart(cell, pending.life, pending.errorOf(started))
-    this.#begun(cell, pending, started, began, successor !== undefined)
+    if (agent.incarnation !== pending.incarnation) return // the thread died meanwhile, and that was handled
+    if (!started.ok) return this.#failedStart(agent, pending.incarnation, pending.errorOf(started))
+    this.#begun(agent, pending, started, began, successor !== undefined)
   }
 
-  #adopt(cell: Cell, pending: PendingLife): void {
-    const { life, newcomers } = pending
-    this.#successors.delete(cell)
+  #adopt(agent: Agent, pending: PendingIncarnation): void {
+    const { incarnation, newcomers } = pending
+    this.#successors.delete(agent)
     pending.adopted = true
     pending.takePlace()
-    cell.epoch = life.epoch
-    this.#host.directory.setLife(cell, life)
-    for (const newcomer of newcomers) life.backlog.push(this.#host.frames.teamNotice(0, { newcomer }))
+    agent.epoch = incarnation.epoch
+    this.#host.directory.setIncarnation(agent, incarnation)
+    for (const newcomer of newcomers) incarnation.backlog.push(this.#host.frames.teamNotice(0, { newcomer }))
   }
 
   // ---- reload
 
   /**
-   * Makes a thread that is to replace the life of the agent, or to follow it if it ends before that. Resolves and
-   * rejects like `PendingLife.make`.
+   * Makes a thread that is to replace the incarnation of the agent, or to follow it if it ends before that. Resolves
+   * and rejects like `PendingLife.make`.
    */
-  async succeed(cell: Cell, isWanted: () => boolean): Promise<PendingLife | undefined> {
-    const successor = await PendingLife.make(this.#host, this.#exits, this.#places, cell, isWanted, 'beside')
-    if (successor) this.#successors.set(cell, successor)
+  async succeed(agent: Agent, isWanted: () => boolean): Promise<PendingIncarnation | undefined> {
+    const successor = await PendingIncarnation.make(this.#host, this.#exits, this.#places, agent, isWanted, 'beside')
+    if (successor) this.#successors.set(agent, successor)
     return successor
   }
 
   /** Checks whether a thread with new code waits to take over. */
-  isReloading(cell: Cell): boolean {
-    return this.#successors.has(cell)
+  isReloading(agent: Agent): boolean {
+    return this.#successors.has(agent)
   }
 
-  /** Ends a thread that is not to replace the agent's life after all. */
-  dropSuccessor(cell: Cell, successor: PendingLife): void {
-    if (this.#successors.get(cell) === successor) this.#successors.delete(cell)
-    successor.drop(new CancelledError(`Agent "${cell.name}" keeps its old code.`, { agent: cell.name }))
+  /** Ends a thread that is not to replace the agent's incarnation after all. */
+  dropSuccessor(agent: Agent, successor: PendingIncarnation): void {
+    if (this.#successors.get(agent) === successor) this.#successors.delete(agent)
+    successor.drop(new CancelledError(`Agent "${agent.name}" keeps its old code.`, { agent: agent.name }))
   }
 
   /**
-   * Ends the life that an agent has, in order, and puts its successor, which has started, in its place. That life has
-   * no open turn. Resolves when its thread is gone.
+   * Ends the incarnation that an agent has, in order, and puts its successor, which has started, in its place. That
+   * incarnation has no open turn. Resolves when its thread is gone.
    */
-  async replace(cell: Cell, successor: PendingLife, started: Began): Promise<void> {
-    const life = cell.life!
+  async replace(agent: Agent, successor: PendingIncarnation, started: Began): Promise<void> {
+    const incarnation = agent.incarnation!
     const began = this.#host.clock.monotonic()
-    life.retired = 'reloaded'
-    const gone = endOf(life)
-    await this.#askToStop(cell, life, gone)
-    if (cell.stopped) return successor.lost // the agent, or the team, is ended meanwhile
-    this.#exits.retire(cell, life, 'reloaded')
+    incarnation.retired = 'reloaded'
+    const gone = endOf(incarnation)
+    await this.#askToStop(agent, incarnation, gone)
+    if (agent.stopped) return successor.lost // the agent, or the team, is ended meanwhile
+    this.#exits.retire(agent, incarnation, 'reloaded')
     if (successor.isLost) {
-      void this.begin(cell) // the old code has stopped already: the new one begins again
-      return this.ready(cell)
+      void this.begin(agent) // the old code has stopped already: the new one begins again
+      return this.ready(agent)
     }
     if (!successor.adopted) {
-      this.#adopt(cell, successor)
-      this.#begun(cell, successor, started, began, true)
+      this.#adopt(agent, successor)
+      this.#begun(agent, successor, started, began, true)
     }
     await this.#untilGone(gone)
   }
@@ -137,123 +138,123 @@ export class Lifecycle {
   // ---- passivation
 
   /**
-   * Ends the life of an agent that has nothing to do, in order. Resolves when its thread is gone. A message that comes
-   * meanwhile begins the next life when the stop hook of this one has run.
+   * Ends the incarnation of an agent that has nothing to do, in order. Resolves when its thread is gone. A message that
+   * comes meanwhile begins the next incarnation when the stop hook of this one has run.
    */
-  async passivate(cell: Cell, life: Life): Promise<void> {
-    const { beginnings } = cell
-    life.retired = 'passivated'
-    const gone = endOf(life)
-    await this.#askToStop(cell, life, gone)
-    if (cell.stopped) return // the agent, or the team, is ended meanwhile
-    this.#exits.retire(cell, life, 'passivated')
-    if (cell.beginnings === beginnings) this.#rest(cell) // else another agent's end is the reason for its next life
+  async passivate(agent: Agent, incarnation: Incarnation): Promise<void> {
+    const { beginnings } = agent
+    incarnation.retired = 'passivated'
+    const gone = endOf(incarnation)
+    await this.#askToStop(agent, incarnation, gone)
+    if (agent.stopped) return // the agent, or the team, is ended meanwhile
+    this.#exits.retire(agent, incarnation, 'passivated')
+    if (agent.beginnings === beginnings) this.#rest(agent) // else another agent's end is the reason for its next incarnation
     await this.#untilGone(gone)
   }
 
   /** Lets an agent begin with its first message. Its code is looked for now. */
-  async register(cell: Cell): Promise<void> {
+  async register(agent: Agent): Promise<void> {
     try {
-      await Promise.all([this.#host.provisioning.codeOf(cell), this.#host.provisioning.toolsOf(cell)])
+      await Promise.all([this.#host.provisioning.codeOf(agent), this.#host.provisioning.toolsOf(agent)])
     } catch (error) {
-      const failed = noThread(cell, error)
-      if (!cell.stopped) this.stopForGood(cell, failed)
+      const failed = noThread(agent, error)
+      if (!agent.stopped) this.stopForGood(agent, failed)
       throw failed
     }
-    if (!cell.stopped && cell.beginnings === 0) this.#rest(cell)
+    if (!agent.stopped && agent.beginnings === 0) this.#rest(agent)
   }
 
   /** Leaves an agent without a thread until it has a message. */
-  #rest(cell: Cell): void {
-    cell.dormant = 'asleep'
-    this.become(cell, 'passivated')
-    this.#endWaits(cell)
-    this.#host.ready.touchInstance(cell)
+  #rest(agent: Agent): void {
+    agent.passivated = 'asleep'
+    this.become(agent, 'passivated')
+    this.#endWaits(agent)
+    this.#host.ready.touchInstance(agent)
     this.#host.loop.wake()
   }
 
-  #begun(cell: Cell, pending: PendingLife, started: Began, began: number, reloaded: boolean): void {
+  #begun(agent: Agent, pending: PendingIncarnation, started: Began, began: number, reloaded: boolean): void {
     const { journal } = this.#host
-    const { life } = pending
+    const { incarnation } = pending
     if (started.state !== undefined) {
-      cell.state = JSON.parse(started.state) as object
-      journal.keep(undefined, { kind: 'state', index: cell.index, value: cell.state })
+      agent.state = JSON.parse(started.state) as object
+      journal.keep(undefined, { kind: 'state', index: agent.index, value: agent.state })
     }
-    cell.first.tools = started.tools
-    cell.first.harmful = started.harmful ?? []
-    life.ready = true
-    cell.lastEndAt = this.#host.clock.monotonic()
-    cell.startFailures = 0
-    cell.status = 'idle'
-    const woken = cell.dormant !== false
-    cell.dormant = false
-    if (reloaded) journal.record(cell.run, { kind: 'agent.reloaded', ...cell.whose, epoch: life.epoch })
-    journal.record(cell.run, {
+    agent.first.tools = started.tools
+    agent.first.harmful = started.harmful ?? []
+    incarnation.ready = true
+    agent.lastEndAt = this.#host.clock.monotonic()
+    agent.startFailures = 0
+    agent.status = 'idle'
+    const woken = agent.passivated !== false
+    agent.passivated = false
+    if (reloaded) journal.record(agent.run, { kind: 'agent.reloaded', ...agent.whose, epoch: incarnation.epoch })
+    journal.record(agent.run, {
       kind: 'agent.ready',
-      ...cell.whose,
-      epoch: life.epoch,
-      warm: life.thread.warm,
+      ...agent.whose,
+      epoch: incarnation.epoch,
+      warm: incarnation.thread.warm,
       tookMs: this.#host.clock.monotonic() - began,
       ...(woken && { woken }),
     })
-    this.#endWaits(cell)
-    this.#host.ready.touch(cell)
+    this.#endWaits(agent)
+    this.#host.ready.touch(agent)
     this.#host.loop.kick()
   }
 
-  become(cell: Cell, status: 'starting' | 'restarting' | 'passivated' | 'stopped' | 'failed'): void {
-    if (cell.status === status && status !== 'starting') return
-    cell.status = status
-    const { dormant, epoch, whose } = cell
-    const woken = dormant === 'waking' && status === 'starting'
-    this.#host.journal.record(cell.run, { kind: 'agent.status', ...whose, status, epoch, ...(woken && { woken }) })
+  become(agent: Agent, status: 'starting' | 'restarting' | 'passivated' | 'stopped' | 'failed'): void {
+    if (agent.status === status && status !== 'starting') return
+    agent.status = status
+    const { passivated, epoch, whose } = agent
+    const woken = passivated === 'waking' && status === 'starting'
+    this.#host.journal.record(agent.run, { kind: 'agent.status', ...whose, status, epoch, ...(woken && { woken }) })
   }
 
   /** Resolves when the agent is ready; rejects when it is stopped. */
-  ready(cell: Cell): Promise<void> {
-    if (cell.stopped) return Promise.reject(cell.stopped)
-    if (cell.life?.ready || cell.dormant === 'asleep') return Promise.resolve()
+  ready(agent: Agent): Promise<void> {
+    if (agent.stopped) return Promise.reject(agent.stopped)
+    if (agent.incarnation?.ready || agent.passivated === 'asleep') return Promise.resolve()
     return new Promise((resolve, reject) => {
-      this.#waiting.set(cell, [...(this.#waiting.get(cell) ?? []), { resolve, reject }])
+      this.#waiting.set(agent, [...(this.#waiting.get(agent) ?? []), { resolve, reject }])
     })
   }
 
   /** Ends the waits of `ready`; with an error they are rejected. */
-  #endWaits(cell: Cell, error?: DramatisError): void {
-    for (const { reject, resolve } of this.#waiting.get(cell) ?? []) {
+  #endWaits(agent: Agent, error?: DramatisError): void {
+    for (const { reject, resolve } of this.#waiting.get(agent) ?? []) {
       if (error) reject(error)
       else resolve()
     }
-    this.#waiting.delete(cell)
+    this.#waiting.delete(agent)
   }
 
-  async #failedStart(cell: Cell, life: Life, error: Promise<DramatisError>): Promise<void> {
-    this.#host.directory.setLife(cell, undefined)
-    life.thread.terminate()
-    const { beginnings } = cell
+  async #failedStart(agent: Agent, incarnation: Incarnation, error: Promise<DramatisError>): Promise<void> {
+    this.#host.directory.setIncarnation(agent, undefined)
+    incarnation.thread.terminate()
+    const { beginnings } = agent
     const known = await error
-    if (!cell.stopped && cell.beginnings === beginnings) this.cannotStart(cell, known) // else the team was closed
+    if (!agent.stopped && agent.beginnings === beginnings) this.cannotStart(agent, known) // else the team was closed
   }
 
   /**
    * Rule 11: an error in the code is final at once, any other error at the second time. `blameless`: another agent has
    * ended the thread, or somebody from outside, which does not count.
    */
-  cannotStart(cell: Cell, error: DramatisError, blameless = false): void {
-    if (!blameless) cell.startFailures += 1
-    if (!(error instanceof ConfigurationError) && cell.startFailures < 2) {
-      void this.begin(cell)
+  cannotStart(agent: Agent, error: DramatisError, blameless = false): void {
+    if (!blameless) agent.startFailures += 1
+    if (!(error instanceof ConfigurationError) && agent.startFailures < 2) {
+      void this.begin(agent)
       return
     }
     const final =
       error instanceof ConfigurationError
         ? error
         : new StartFailedError(
-            `Agent "${cell.name}" failed twice while it started: ${error.message}`,
-            { agent: cell.name },
+            `Agent "${agent.name}" failed twice while it started: ${error.message}`,
+            { agent: agent.name },
             error.cause ?? error,
           )
-    this.stopForGood(cell, final)
+    this.stopForGood(agent, final)
   }
 
   // ---- stop
@@ -262,106 +263,107 @@ export class Lifecycle {
    * Rule 8: the agent gets no thread any more. Its queued messages become dead letters, and callers that wait are
    * notified. With several instances the last one does this for all: the mailbox stays while another instance is there.
    */
-  stopForGood(cell: Cell, error: DramatisError, status: 'stopped' | 'failed' = 'failed'): void {
-    cell.stopped = error
-    this.#turnAway(cell, error)
-    if (cell.gone) this.#host.team.close(cell.index)
+  stopForGood(agent: Agent, error: DramatisError, status: 'stopped' | 'failed' = 'failed'): void {
+    agent.stopped = error
+    this.#turnAway(agent, error)
+    if (agent.gone) this.#host.team.close(agent.index)
     const gone = new AgentTerminatedError(
-      `Agent "${cell.name}" is stopped: ${error.message}`,
-      { agent: cell.name },
+      `Agent "${agent.name}" is stopped: ${error.message}`,
+      { agent: agent.name },
       error.cause ?? error,
     )
-    this.#buryAll(cell, gone)
-    this.become(cell, status)
+    this.#buryAll(agent, gone)
+    this.become(agent, status)
     this.#host.loop.kick()
   }
 
   /** Rejects those that wait for the agent to be ready, or to be reloaded. */
-  #turnAway(cell: Cell, error: DramatisError): void {
-    cell.dormant = false
-    this.#places.leave(cell)
-    this.#successors.get(cell)?.drop(error)
-    this.#endWaits(cell, error)
+  #turnAway(agent: Agent, error: DramatisError): void {
+    agent.passivated = false
+    this.#places.leave(agent)
+    this.#successors.get(agent)?.drop(error)
+    this.#endWaits(agent, error)
   }
 
-  #buryAll(cell: Cell, gone: DramatisError): void {
-    for (const envelope of [...cell.mailbox.handed.all()]) this.#host.cancellation.bury(cell, envelope, 'stopped', gone)
-    if (cell.gone) this.#buryQueue(cell, gone)
+  #buryAll(agent: Agent, gone: DramatisError): void {
+    for (const envelope of [...agent.mailbox.handed.all()])
+      this.#host.cancellation.bury(agent, envelope, 'stopped', gone)
+    if (agent.gone) this.#buryQueue(agent, gone)
   }
 
-  #buryQueue(cell: Cell, gone: DramatisError): void {
-    const { parked } = cell.mailbox
-    this.#host.cancellation.buryBlocked(cell, gone)
-    for (const envelope of [...cell.mailbox.queued()]) this.#host.cancellation.bury(cell, envelope, 'stopped', gone)
+  #buryQueue(agent: Agent, gone: DramatisError): void {
+    const { pending: parked } = agent.mailbox
+    this.#host.cancellation.buryBlocked(agent, gone)
+    for (const envelope of [...agent.mailbox.queued()]) this.#host.cancellation.bury(agent, envelope, 'stopped', gone)
     for (let envelope = parked.shift(); envelope; envelope = parked.shift()) {
       this.#host.mailboxes.markDead(envelope, 'stopped', [gone], gone)
-      if (kindOf(envelope.memory, envelope.at) === SEND) this.#host.requests.refuseParked(envelope, gone)
+      if (kindOf(envelope.memory, envelope.at) === SEND) this.#host.requests.refusePending(envelope, gone)
     }
   }
 
-  async revive(cell: Cell): Promise<void> {
-    if (!cell.stopped || this.#host.loop.closed) return
-    const { gone } = cell
-    cell.stopped = undefined
-    cell.startFailures = 0
-    cell.restartTimes = []
-    const { capacity, bytes, maxMessageBytes } = cell.settings.mailbox
-    if (gone) this.#host.team.open(cell.index, capacity, bytes, maxMessageBytes)
-    await this.begin(cell)
+  async revive(agent: Agent): Promise<void> {
+    if (!agent.stopped || this.#host.loop.closed) return
+    const { gone } = agent
+    agent.stopped = undefined
+    agent.startFailures = 0
+    agent.restartTimes = []
+    const { capacity, bytes, maxMessageBytes } = agent.settings.mailbox
+    if (gone) this.#host.team.open(agent.index, capacity, bytes, maxMessageBytes)
+    await this.begin(agent)
   }
 
-  async remove(cell: Cell, reason: AgentTerminatedError): Promise<void> {
-    for (const each of cell.instances) each.removed = true
-    await this.endAll(cell, reason)
+  async remove(agent: Agent, reason: AgentTerminatedError): Promise<void> {
+    for (const each of agent.instances) each.removed = true
+    await this.endAll(agent, reason)
   }
 
-  async endAll(cell: Cell, reason?: AgentTerminatedError): Promise<void> {
-    await Promise.all(cell.instances.map((each) => this.end(each, reason)))
+  async endAll(agent: Agent, reason?: AgentTerminatedError): Promise<void> {
+    await Promise.all(agent.instances.map((each) => this.end(each, reason)))
   }
 
   /**
    * Rule 12: abort signal, grace, then terminate. Messages in the mailbox become dead letters. Without a reason the
    * team is closed.
    */
-  end(cell: Cell, reason?: AgentTerminatedError): Promise<void> {
-    const ending = this.#endings.get(cell) ?? this.#end(cell, reason)
-    this.#endings.set(cell, ending)
+  end(agent: Agent, reason?: AgentTerminatedError): Promise<void> {
+    const ending = this.#endings.get(agent) ?? this.#end(agent, reason)
+    this.#endings.set(agent, ending)
     return ending
   }
 
-  async #end(cell: Cell, reason: AgentTerminatedError | undefined): Promise<void> {
-    cell.stopped = reason ?? new AgentTerminatedError('The team is closed.', { agent: cell.name })
-    const successor = this.#successors.get(cell)
-    this.#turnAway(cell, reason ?? new TeamClosedError('The team was closed before its agents were ready.', {}))
-    if (cell.gone) {
-      this.#host.team.close(cell.index)
-      this.#buryQueue(cell, cell.stopped)
+  async #end(agent: Agent, reason: AgentTerminatedError | undefined): Promise<void> {
+    agent.stopped = reason ?? new AgentTerminatedError('The team is closed.', { agent: agent.name })
+    const successor = this.#successors.get(agent)
+    this.#turnAway(agent, reason ?? new TeamClosedError('The team was closed before its agents were ready.', {}))
+    if (agent.gone) {
+      this.#host.team.close(agent.index)
+      this.#buryQueue(agent, agent.stopped)
     }
-    if (cell.life) await this.#endLife(cell, cell.life)
+    if (agent.incarnation) await this.#endIncarnation(agent, agent.incarnation)
     if (successor) await this.#untilGone(successor.gone)
-    this.become(cell, 'stopped')
-    this.#buryAll(cell, cell.stopped)
-    this.#exits.releaseAll(cell)
+    this.become(agent, 'stopped')
+    this.#buryAll(agent, agent.stopped)
+    this.#exits.releaseAll(agent)
     this.#host.loop.kick()
   }
 
-  async #endLife(cell: Cell, life: Life): Promise<void> {
-    const gone = endOf(life)
-    await this.#askToStop(cell, life, gone)
-    this.#router.drain(cell, life, mostFrames(life.window.outbox))
-    this.#host.directory.setLife(cell, undefined)
-    life.end()
+  async #endIncarnation(agent: Agent, incarnation: Incarnation): Promise<void> {
+    const gone = endOf(incarnation)
+    await this.#askToStop(agent, incarnation, gone)
+    this.#router.drain(agent, incarnation, mostFrames(incarnation.channel.outbox))
+    this.#host.directory.setIncarnation(agent, undefined)
+    incarnation.end()
     await this.#untilGone(gone)
   }
 
-  /** Aborts what is open in a life and runs its stop hook, for as long as `stopGraceMs` allows. */
-  async #askToStop(cell: Cell, life: Life, gone: Promise<void>): Promise<void> {
+  /** Aborts what is open in an incarnation and runs its stop hook, for as long as `stopGraceMs` allows. */
+  async #askToStop(agent: Agent, incarnation: Incarnation, gone: Promise<void>): Promise<void> {
     const grace = new AbortController()
-    const { stopGraceMs } = cell.settings.supervision
-    life.stopping ??= (life.ready ? life.thread.stop() : Promise.resolve()).catch((error) =>
-      this.#host.logger.error({ agent: cell.name, error: describe(error) }, 'the stop hook of the agent threw'),
+    const { stopGraceMs } = agent.settings.supervision
+    incarnation.stopping ??= (incarnation.ready ? incarnation.thread.stop() : Promise.resolve()).catch((error) =>
+      this.#host.logger.error({ agent: agent.name, error: describe(error) }, 'the stop hook of the agent threw'),
     )
-    await Promise.race([life.stopping, gone, this.#elapsed(stopGraceMs, grace.signal)])
+    await Promise.race([incarnation.stopping, gone, this.#elapsed(stopGraceMs, grace.signal)])
     grace.abort()
   }
 
@@ -381,12 +383,12 @@ export class Lifecycle {
   }
 }
 
-function noThread({ name: agent }: Cell, error: unknown): DramatisError {
+function noThread({ name: agent }: Agent, error: unknown): DramatisError {
   if (error instanceof DramatisError) return error
   return new StartFailedError(`Agent "${agent}" got no thread: ${describe(error)}`, { agent }, error)
 }
 
-const unwanted = ({ name: agent }: Cell) =>
+const unwanted = ({ name: agent }: Agent) =>
   new CancelledError(`The new thread of agent "${agent}" is not needed.`, { agent })
 
-const endOf = (life: Life) => new Promise<void>((resolve) => life.thread.onExit(() => resolve()))
+const endOf = (incarnation: Incarnation) => new Promise<void>((resolve) => incarnation.thread.onExit(() => resolve()))

@@ -2,7 +2,7 @@
  * Makes the owners of all host state and work of a team, in order. Each takes the core and what it uses of those before
  * it. Calls go down this list; a call upwards is a method of the core.
  *
- *   outboxes -> Router (journal, admission, mailboxes) -> dispatcher (windows, bells)    life cycle, exits (redelivery)
+ *   outboxes -> Router (journal, admission, mailboxes) -> dispatcher (channels, wakeups)    life cycle, exits (redelivery)
  *                        \-> records$ of the journal -> the readers: restarts, timeouts, watchdog, tasks, events
  */
 
@@ -10,7 +10,7 @@ import type { AgentCode, AssignedTools, RosterEntry } from '../../actors/definit
 import type { Envelope } from '../../mailbox/mailbox.ts'
 import type { DramatisError } from '../../shared/errors.ts'
 import { Admission, HostMessages } from '../host/admission.ts'
-import type { Cell } from '../host/agent.ts'
+import type { Agent } from '../host/agent.ts'
 import { Cancellation } from '../host/cancellation.ts'
 import { Commits, Recalls, Redelivery } from '../host/commits.ts'
 import { Core, type CoreOptions } from '../host/core.ts'
@@ -18,10 +18,10 @@ import { Delegations } from '../host/delegation.ts'
 import { Dispatcher } from '../host/dispatcher.ts'
 import { KeptLimits } from '../host/limit-waits.ts'
 import { Mailboxes, Requests } from '../host/mailboxes.ts'
-import { Permits, Shelf } from '../host/permits.ts'
-import { ReplyLane } from '../host/replies.ts'
+import { Permits, Suspension } from '../host/permits.ts'
+import { ReplyQueue } from '../host/replies.ts'
 import type { RunState } from '../host/run.ts'
-import { CautiousStart } from '../host/staged-start.ts'
+import { StagedStart } from '../host/staged-start.ts'
 import { DELEGATION_BOUND, type DelegationBound } from '../settings/agent-settings.ts'
 import { type ThreadSettings, threadSettings } from '../settings/settings.ts'
 import type { Thread } from '../threads/thread.ts'
@@ -38,13 +38,13 @@ import { SyncPoints } from '../verbs/sync-points.ts'
 
 /** Source of the code, the tools and the threads of agents. */
 export interface Provisioning {
-  codeOf(cell: Cell): Promise<AgentCode>
-  toolsOf(cell: Cell): Promise<AssignedTools>
+  codeOf(agent: Agent): Promise<AgentCode>
+  toolsOf(agent: Agent): Promise<AssignedTools>
   /** Resolves when a thread may be made for the agent; undefined: it may be made now. */
-  roomFor(cell: Cell): Promise<void> | undefined
-  threadFor(cell: Cell): Thread
+  roomFor(agent: Agent): Promise<void> | undefined
+  threadFor(agent: Agent): Thread
   /** Lets a thread boot for the first of these agents that needs one, while their code is looked for. */
-  expect(cells: readonly Cell[]): void
+  expect(agents: readonly Agent[]): void
   /** Returns the agents as a protocol script sees them. */
   roster(run: RunState | undefined): RosterEntry[]
 }
@@ -75,12 +75,12 @@ export abstract class Owners<Options extends OwnersOptions = OwnersOptions> exte
   readonly threads = this.options.threads ?? threadSettings()
 
   // From the mailboxes to the threads, and what waits for answers.
-  readonly replies = new ReplyLane(this)
+  readonly replies = new ReplyQueue(this)
   readonly requests = new Requests(this, this.replies)
   readonly permits = new Permits(this, this.options.maxConcurrentAgents)
-  readonly shelf = new Shelf(this, this.permits, this.replies, this.requests)
-  readonly caution = new CautiousStart(this, this.replies)
-  readonly dispatcher = new Dispatcher(this, this.caution, this.permits, this.replies, this.shelf)
+  readonly suspension = new Suspension(this, this.permits, this.replies, this.requests)
+  readonly stagedStart = new StagedStart(this, this.replies)
+  readonly dispatcher = new Dispatcher(this, this.stagedStart, this.permits, this.replies, this.suspension)
   readonly mailboxes = new Mailboxes(this, this.requests)
   readonly keptLimits = new KeptLimits(this.directory, this.limits)
 
@@ -103,7 +103,7 @@ export abstract class Owners<Options extends OwnersOptions = OwnersOptions> exte
   readonly boards = new Boards(this, this.admission, this.options.blackboard ?? NO_BLACKBOARD)
   readonly sharedStates = new SharedStates(this, this.options.persistentFile)
   readonly guards = new Guards(this)
-  readonly #ask = asksPerson(this, this.pauses, this.shelf, this.options.hasHandle ?? (() => true))
+  readonly #ask = asksPerson(this, this.pauses, this.suspension, this.options.hasHandle ?? (() => true))
   readonly pools = this.options.pools ?? new ToolPools(this.threads.tools)
   readonly tools = new HostTools(this, this.guards, this.pools, this.#ask)
   readonly #changedTurns = new ChangedTurns(this, this.permits, this.mailboxes, this.pauses, this.redelivery)
@@ -122,25 +122,25 @@ export abstract class Owners<Options extends OwnersOptions = OwnersOptions> exte
     ])
   }
 
-  recalls(cell: Cell, envelope: Envelope<RunState>): boolean {
-    return this.#recalls.holds(cell, envelope)
+  recalls(agent: Agent, envelope: Envelope<RunState>): boolean {
+    return this.#recalls.holds(agent, envelope)
   }
 
-  abandon(cell: Cell, envelope: Envelope<RunState>): void {
-    this.cancellation.abandon(cell, envelope)
+  abandon(agent: Agent, envelope: Envelope<RunState>): void {
+    this.cancellation.abandon(agent, envelope)
   }
 
-  turnFailed(cell: Cell, envelope: Envelope<RunState>, error: DramatisError): void {
-    this.escalations.failed(cell, envelope, error)
+  turnFailed(agent: Agent, envelope: Envelope<RunState>, error: DramatisError): void {
+    this.escalations.failed(agent, envelope, error)
   }
 
-  turnChanged(cell: Cell, envelope: Envelope<RunState>, error: DramatisError): void {
-    const turn = this.#changedTurns.setAside(cell, envelope, error)
+  turnChanged(agent: Agent, envelope: Envelope<RunState>, error: DramatisError): void {
+    const turn = this.#changedTurns.setAside(agent, envelope, error)
     this.options.interrupted?.(envelope.run, error, turn)
   }
 
-  unrepeatableTool(cell: Cell, turn: number): string | undefined {
-    return this.tools.unrepeatableIn(cell, turn)
+  unrepeatableTool(agent: Agent, turn: number): string | undefined {
+    return this.tools.unrepeatableIn(agent, turn)
   }
 
   roster(run: RunState): RosterEntry[] {

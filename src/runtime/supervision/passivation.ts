@@ -11,15 +11,15 @@
 
 import { idOf } from '../../mailbox/frame.ts'
 import type { Timer } from '../../shared/clock.ts'
-import type { Cell } from '../host/agent.ts'
+import type { Agent } from '../host/agent.ts'
 import { waitsForOthers } from '../host/directory.ts'
+import type { Incarnation } from '../host/incarnation.ts'
 import type { Reader } from '../host/journal.ts'
-import type { Life } from '../host/life.ts'
 import type { LimitWait } from '../logging/limit-notices.ts'
 import type { ThreadSettings } from '../settings/settings.ts'
 import type { Lifecycle } from './lifecycle.ts'
 import type { Owners } from './owners.ts'
-import { hasOwnThread, type PlaceTaker, type ThreadPlaces } from './pending-life.ts'
+import { hasOwnThread, type PlaceTaker, type ThreadPlaces } from './pending-incarnation.ts'
 
 /** Time after which a thread that does not answer, or that has something to do, is asked again at the earliest. */
 const RESTLESS_MS = 1_000
@@ -52,12 +52,12 @@ export class Passivation implements Reader, PlaceTaker {
   // ---- agents that wake
 
   /** Begins threads for agents without one that have messages. One message is enough work for one instance. */
-  awaken(cells: readonly Cell[]): void {
-    for (const cell of cells) {
-      if (cell.dormant !== 'asleep' || cell.stopped || this.#host.loop.closed) continue
-      const { mailbox, instances } = cell
-      const coming = instances.filter(({ dormant }) => dormant === 'waking').length
-      if (mailbox.waiting - mailbox.nested.length > coming) void this.#lifecycle.begin(cell)
+  awaken(agents: readonly Agent[]): void {
+    for (const agent of agents) {
+      if (agent.passivated !== 'asleep' || agent.stopped || this.#host.loop.closed) continue
+      const { mailbox, instances } = agent
+      const coming = instances.filter(({ passivated }) => passivated === 'waking').length
+      if (mailbox.waiting - mailbox.nested.length > coming) void this.#lifecycle.begin(agent)
     }
   }
 
@@ -67,12 +67,12 @@ export class Passivation implements Reader, PlaceTaker {
     const now = this.#host.clock.monotonic()
     let next = now + idleMs
     let some = false
-    for (const cell of this.#host.directory.living) {
-      if (!cell.settings.isAgent) continue
+    for (const agent of this.#host.directory.living) {
+      if (!agent.settings.isAgent) continue
       some = true
-      const due = Math.max(cell.lastEndAt, cell.life?.restlessAt ?? 0) + idleMs
-      if (!this.#isIdle(cell)) continue
-      if (due <= now) void this.#passivate(cell)
+      const due = Math.max(agent.lastEndAt, agent.incarnation?.restlessAt ?? 0) + idleMs
+      if (!this.#isIdle(agent)) continue
+      if (due <= now) void this.#passivate(agent)
       else next = Math.min(next, due)
     }
     if (some) this.#arm(next - now)
@@ -88,12 +88,17 @@ export class Passivation implements Reader, PlaceTaker {
     this.#sweepTimer = this.#host.clock.timer(ms, expire, true)
   }
 
-  #isIdle(cell: Cell): boolean {
-    const { life, mailbox, settings, stopped } = cell
-    if (!life?.ready || !settings.isAgent || stopped) return false
-    if (!mailbox.handed.isEmpty || mailbox.waiting > 0 || life.sending) return false
-    const isEnding = life.stopping || life.retired || life.verdict || life.recalled
-    return !isEnding && !life.draining && !this.#places.leaving.has(life) && !this.#lifecycle.isReloading(cell)
+  #isIdle(agent: Agent): boolean {
+    const { incarnation, mailbox, settings, stopped } = agent
+    if (!incarnation?.ready || !settings.isAgent || stopped) return false
+    if (!mailbox.handed.isEmpty || mailbox.waiting > 0 || incarnation.sending) return false
+    const isEnding = incarnation.stopping || incarnation.retired || incarnation.verdict || incarnation.recalled
+    return (
+      !isEnding &&
+      !incarnation.draining &&
+      !this.#places.leaving.has(incarnation) &&
+      !this.#lifecycle.isReloading(agent)
+    )
   }
 
   // ---- room for agents that wait for a thread
@@ -107,26 +112,28 @@ export class Passivation implements Reader, PlaceTaker {
     const missing = this.#places.taken - this.#places.leaving.size + this.#places.waiting - this.#places.max
     if (missing <= 0) return
     const now = this.#host.clock.monotonic()
-    const idle = this.#host.directory.living.filter((cell) => hasOwnThread(cell) && this.#isIdle(cell))
-    const calm = idle.filter((cell) => !isRestless(cell, now))
+    const idle = this.#host.directory.living.filter((agent) => hasOwnThread(agent) && this.#isIdle(agent))
+    const calm = idle.filter((agent) => !isRestless(agent, now))
     calm.sort((a, b) => a.lastEndAt - b.lastEndAt)
-    for (const cell of calm.slice(0, missing)) void this.#passivate(cell)
+    for (const agent of calm.slice(0, missing)) void this.#passivate(agent)
     if (calm.length < missing) this.#askAgain(idle, now)
     if (this.#places.waiting > 0 && this.#places.leaving.size === 0 && this.#isStuck(now)) this.#exceed()
   }
 
   *#waits(): IterableIterator<LimitWait> {
-    for (const { cell, since } of this.#places.lineOf(this.#host)) {
-      const first = cell.mailbox.peek()
+    for (const { agent, since } of this.#places.lineOf(this.#host)) {
+      const first = agent.mailbox.peek()
       const messageId = first && idOf(first.memory, first.at)
       const limit = this.#places.max
-      yield { option: 'threads.max', limit, runId: first?.run.id, agent: cell.name, messageId, since }
+      yield { option: 'threads.max', limit, runId: first?.run.id, agent: agent.name, messageId, since }
     }
   }
 
   /** Sets the timer after which the first of the restless threads is asked again. */
-  #askAgain(idle: readonly Cell[], now: number): void {
-    const since = Math.min(...idle.filter((cell) => isRestless(cell, now)).map(({ life }) => life!.restlessAt))
+  #askAgain(idle: readonly Agent[], now: number): void {
+    const since = Math.min(
+      ...idle.filter((agent) => isRestless(agent, now)).map(({ incarnation }) => incarnation!.restlessAt),
+    )
     if (!Number.isFinite(since) || this.#roomTimer) return
     const expire = () => {
       this.#roomTimer = undefined
@@ -149,12 +156,12 @@ export class Passivation implements Reader, PlaceTaker {
   stuckAt(now: number): number | undefined {
     const holders = this.#host.directory.living.filter(hasOwnThread)
     const full = new Set(
-      this.#places.lineOf(this.#host).flatMap(({ cell: { mailbox } }) => [...mailbox.parked.senders()]),
+      this.#places.lineOf(this.#host).flatMap(({ agent: { mailbox } }) => [...mailbox.pending.senders()]),
     )
-    const isStuck = (cell: Cell): boolean => {
-      if (!cell.life?.ready) return false
-      if (cell.mailbox.handed.isEmpty) return isRestless(cell, now)
-      return full.has(cell.index) || waitsForOthers(cell)
+    const isStuck = (agent: Agent): boolean => {
+      if (!agent.incarnation?.ready) return false
+      if (agent.mailbox.handed.isEmpty) return isRestless(agent, now)
+      return full.has(agent.index) || waitsForOthers(agent)
     }
     return holders.every(isStuck) ? holders.length : undefined
   }
@@ -168,26 +175,26 @@ export class Passivation implements Reader, PlaceTaker {
 
   // ---- one agent
 
-  async #passivate(cell: Cell): Promise<void> {
-    const life = cell.life!
-    const { turns } = cell
-    this.#places.leaving.add(life)
-    const mayEnd = await this.#mayEnd(life)
-    if (!mayEnd) life.restlessAt = this.#host.clock.monotonic()
-    this.#places.leaving.delete(life)
-    if (mayEnd && cell.turns === turns && cell.life === life && this.#isIdle(cell)) {
-      this.#places.leaving.add(life)
+  async #passivate(agent: Agent): Promise<void> {
+    const incarnation = agent.incarnation!
+    const { turns } = agent
+    this.#places.leaving.add(incarnation)
+    const mayEnd = await this.#mayEnd(incarnation)
+    if (!mayEnd) incarnation.restlessAt = this.#host.clock.monotonic()
+    this.#places.leaving.delete(incarnation)
+    if (mayEnd && agent.turns === turns && agent.incarnation === incarnation && this.#isIdle(agent)) {
+      this.#places.leaving.add(incarnation)
       this.count += 1
-      await this.#lifecycle.passivate(cell, life)
-      this.#places.leaving.delete(life)
+      await this.#lifecycle.passivate(agent, incarnation)
+      this.#places.leaving.delete(incarnation)
     }
     if (this.#host.loop.closed) return
-    this.#host.ready.touchInstance(cell)
+    this.#host.ready.touchInstance(agent)
     this.#host.loop.wake()
     this.makeRoom()
   }
 
-  async #mayEnd({ thread }: Life): Promise<boolean> {
+  async #mayEnd({ thread }: Incarnation): Promise<boolean> {
     const answered = new AbortController()
     const late = this.#host.clock.sleep(RESTLESS_MS, answered.signal).then(
       () => false,
@@ -201,4 +208,5 @@ export class Passivation implements Reader, PlaceTaker {
   }
 }
 
-const isRestless = ({ life }: Cell, now: number): boolean => life !== undefined && now - life.restlessAt < RESTLESS_MS
+const isRestless = ({ incarnation }: Agent, now: number): boolean =>
+  incarnation !== undefined && now - incarnation.restlessAt < RESTLESS_MS

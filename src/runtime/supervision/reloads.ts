@@ -22,11 +22,11 @@ import {
   TurnTimeoutError,
 } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
-import type { Cell } from '../host/agent.ts'
+import type { Agent } from '../host/agent.ts'
+import type { Incarnation } from '../host/incarnation.ts'
 import type { Reader } from '../host/journal.ts'
-import type { Life } from '../host/life.ts'
 import type { Supervisor } from './host.ts'
-import type { PendingLife } from './pending-life.ts'
+import type { PendingIncarnation } from './pending-incarnation.ts'
 
 /** Options of `team.reloadAgent`. */
 export interface ReloadOptions {
@@ -56,8 +56,8 @@ interface Limits {
 export class Reloads {
   readonly #host: Supervisor
   /** Reloads under way, by agent: the next one of that agent waits for them. */
-  readonly #lines = new Map<Cell, Promise<unknown>>()
-  /** Callbacks that look whether a life has ended its open turns. */
+  readonly #lines = new Map<Agent, Promise<unknown>>()
+  /** Callbacks that look whether an incarnation has ended its open turns. */
   readonly #draining = new Set<() => void>()
 
   constructor(host: Supervisor) {
@@ -68,113 +68,118 @@ export class Reloads {
     kinds: ['frames', 'agent.exited', 'message.dead'],
     isIdle: true,
     next: () => {
-      for (const look of this.#draining) look()
+      for (const poll of this.#draining) poll()
     },
   }
   readonly part = (): Reader => this.#reader
 
   /** Reloads all instances of an agent, once earlier reloads of it are over. */
-  async reload(cell: Cell, { signal, timeoutMs = TIMEOUT_MS }: ReloadOptions): Promise<void> {
+  async reload(agent: Agent, { signal, timeoutMs = TIMEOUT_MS }: ReloadOptions): Promise<void> {
     let stop = () => {}
     const withdrawn = new Promise<never>((_resolve, reject) => {
       if (!signal) return
-      const abort = () => reject(withdrawal(cell, signal.reason))
+      const abort = () => reject(withdrawal(agent, signal.reason))
       if (signal.aborted) abort()
       else stop = onAbort(signal, abort)
     })
     withdrawn.catch(() => {})
-    const before = this.#lines.get(cell)
-    const own = Promise.race([before, withdrawn]).then(() => this.#all(cell, { timeoutMs, withdrawn }))
+    const before = this.#lines.get(agent)
+    const own = Promise.race([before, withdrawn]).then(() => this.#all(agent, { timeoutMs, withdrawn }))
     const line = Promise.allSettled([before, own])
-    this.#lines.set(cell, line)
+    this.#lines.set(agent, line)
     try {
       await own
     } finally {
       stop()
-      void line.then(() => this.#lines.get(cell) === line && this.#lines.delete(cell))
+      void line.then(() => this.#lines.get(agent) === line && this.#lines.delete(agent))
     }
   }
 
-  async #all(cell: Cell, limits: Limits): Promise<void> {
-    if (cell.gone) throw stoppedError(cell)
-    for (const each of cell.instances) if (!each.stopped) await this.#one(each, limits)
+  async #all(agent: Agent, limits: Limits): Promise<void> {
+    if (agent.gone) throw stoppedError(agent)
+    for (const each of agent.instances) if (!each.stopped) await this.#one(each, limits)
   }
 
-  async #one(cell: Cell, limits: Limits): Promise<void> {
-    let successor: PendingLife | undefined
+  async #one(agent: Agent, limits: Limits): Promise<void> {
+    let successor: PendingIncarnation | undefined
     try {
-      successor = await this.#made(cell, limits)
+      successor = await this.#made(agent, limits)
       const reply = await Promise.race([successor.load(), successor.lost, limits.withdrawn])
       if (!reply.ok) throw await successor.errorOf(reply)
-      await this.#takeOver(cell, successor, limits)
+      await this.#takeOver(agent, successor, limits)
     } catch (error) {
-      throw notReloaded(cell, successor, error)
+      throw notReloaded(agent, successor, error)
     } finally {
-      if (successor) this.#drop(cell, successor)
+      if (successor) this.#drop(agent, successor)
     }
   }
 
-  async #made(cell: Cell, { withdrawn }: Limits): Promise<PendingLife> {
-    const isWanted = () => !this.#host.loop.closed && !cell.stopped
-    const making = this.#host.lifecycle.succeed(cell, isWanted)
+  async #made(agent: Agent, { withdrawn }: Limits): Promise<PendingIncarnation> {
+    const isWanted = () => !this.#host.loop.closed && !agent.stopped
+    const making = this.#host.lifecycle.succeed(agent, isWanted)
     const successor = await Promise.race([making, withdrawn]).catch((error) => {
-      void making.then((late) => late && this.#drop(cell, late)).catch(() => {})
+      void making.then((late) => late && this.#drop(agent, late)).catch(() => {})
       throw error
     })
-    if (!successor) throw cell.stopped ?? new TeamClosedError('The team was closed meanwhile.', {})
+    if (!successor) throw agent.stopped ?? new TeamClosedError('The team was closed meanwhile.', {})
     return successor
   }
 
-  #drop(cell: Cell, successor: PendingLife): void {
-    this.#host.lifecycle.dropSuccessor(cell, successor)
+  #drop(agent: Agent, successor: PendingIncarnation): void {
+    this.#host.lifecycle.dropSuccessor(agent, successor)
   }
 
-  /** Resolves when the new thread has taken over: from a life without open turns, or from one that has died. */
-  async #takeOver(cell: Cell, successor: PendingLife, limits: Limits): Promise<void> {
+  /** Resolves when the new thread has taken over: from an incarnation without open turns, or from one that has died. */
+  async #takeOver(agent: Agent, successor: PendingIncarnation, limits: Limits): Promise<void> {
     const { lifecycle } = this.#host
     for (;;) {
-      const { life } = cell
-      if (cell.stopped) throw cell.stopped
-      if (!life) void lifecycle.begin(cell) // its restart would have come later
-      if (!life || successor.adopted) return lifecycle.ready(cell)
+      const { incarnation } = agent
+      if (agent.stopped) throw agent.stopped
+      if (!incarnation) void lifecycle.begin(agent) // its restart would have come later
+      if (!incarnation || successor.adopted) return lifecycle.ready(agent)
       const { lost } = successor
-      if (!life.ready) await Promise.race([lifecycle.ready(cell), lost, limits.withdrawn])
-      else if (await this.#replaced(cell, life, successor, limits)) return
+      if (!incarnation.ready) await Promise.race([lifecycle.ready(agent), lost, limits.withdrawn])
+      else if (await this.#replaced(agent, incarnation, successor, limits)) return
     }
   }
 
-  /** Returns false if the life ended by itself before it could be replaced. */
-  async #replaced(cell: Cell, life: Life, successor: PendingLife, limits: Limits): Promise<boolean> {
+  /** Returns false if the incarnation ended by itself before it could be replaced. */
+  async #replaced(
+    agent: Agent,
+    incarnation: Incarnation,
+    successor: PendingIncarnation,
+    limits: Limits,
+  ): Promise<boolean> {
     const { lost } = successor
     const { withdrawn } = limits
-    life.draining = true
+    incarnation.draining = true
     try {
-      await Promise.race([this.#drained(cell, life, limits), lost, withdrawn])
-      if (cell.life !== life) return false
+      await Promise.race([this.#drained(agent, incarnation, limits), lost, withdrawn])
+      if (agent.incarnation !== incarnation) return false
       const started = await Promise.race([successor.start(), lost, withdrawn])
-      if (cell.life !== life) return false
+      if (agent.incarnation !== incarnation) return false
       if (!started.ok) throw await successor.errorOf(started)
-      if (cell.life !== life) return false
-      await this.#host.lifecycle.replace(cell, successor, started)
+      if (agent.incarnation !== incarnation) return false
+      await this.#host.lifecycle.replace(agent, successor, started)
       return true
     } finally {
-      life.draining = false
-      this.#host.ready.touch(cell)
+      incarnation.draining = false
+      this.#host.ready.touch(agent)
       this.#host.loop.wake()
     }
   }
 
-  /** Resolves when no turn of that life is open any more, or it has ended. Rejects when that takes too long. */
-  async #drained(cell: Cell, life: Life, { timeoutMs, withdrawn }: Limits): Promise<void> {
-    const isOver = () => cell.life !== life || (cell.mailbox.handed.size === 0 && !life.sending)
-    let look = () => {}
+  /** Resolves when no turn of that incarnation is open any more, or it has ended. Rejects when that takes too long. */
+  async #drained(agent: Agent, incarnation: Incarnation, { timeoutMs, withdrawn }: Limits): Promise<void> {
+    const isOver = () => agent.incarnation !== incarnation || (agent.mailbox.handed.size === 0 && !incarnation.sending)
+    let poll = () => {}
     const over = new Promise<void>((resolve) => {
-      look = () => isOver() && resolve()
+      poll = () => isOver() && resolve()
     })
-    look()
-    this.#draining.add(look)
+    poll()
+    this.#draining.add(poll)
     this.#reader.isIdle = false
-    this.#host.ready.touchInstance(cell) // it gives back permits for messages that it does not get now
+    this.#host.ready.touchInstance(agent) // it gives back permits for messages that it does not get now
     this.#host.loop.wake()
     let reject = (_error: DramatisError) => {}
     const late = new Promise<never>((_resolve, fail) => {
@@ -183,51 +188,51 @@ export class Reloads {
     const timer =
       timeoutMs === false
         ? undefined
-        : this.#host.clock.timer(timeoutMs, () => reject(this.#lateError(cell, timeoutMs)), true)
+        : this.#host.clock.timer(timeoutMs, () => reject(this.#lateError(agent, timeoutMs)), true)
     try {
       await Promise.race([over, late, withdrawn])
     } finally {
       timer?.cancel()
-      this.#draining.delete(look)
+      this.#draining.delete(poll)
       this.#reader.isIdle = this.#draining.size === 0
     }
   }
 
-  #lateError(cell: Cell, timeoutMs: number): TurnTimeoutError {
-    const open = [...cell.mailbox.handed.values()]
+  #lateError(agent: Agent, timeoutMs: number): TurnTimeoutError {
+    const open = [...agent.mailbox.handed.values()]
     const messages = open.map(({ memory, at }) => idOf(memory, at))
     const [first] = open
     const sender = first ? this.#host.directory.name(senderOf(first.memory, first.at)) : ''
     const more = open.length > 1 ? ` (and ${open.length - 1} more)` : ''
     return new TurnTimeoutError(
       `its turn on message ${messages[0]} from "${sender}"${more} did not end within ${timeoutMs} ms. Raise timeoutMs, or look at what the turn waits for.`,
-      { agent: cell.name, timeoutMs, messageId: messages[0], messages },
+      { agent: agent.name, timeoutMs, messageId: messages[0], messages },
     )
   }
 }
 
-function withdrawal({ name: agent }: Cell, reason: unknown): CancelledError {
+function withdrawal({ name: agent }: Agent, reason: unknown): CancelledError {
   const why = reason instanceof Error ? reason.message : describe(reason)
   return new CancelledError(`its caller has withdrawn the reload: ${why}`, { agent }, reason)
 }
 
-function stoppedError({ name: agent, gone }: Cell): AgentTerminatedError {
+function stoppedError({ name: agent, gone }: Agent): AgentTerminatedError {
   const text = `Agent "${agent}" is stopped, so it cannot be reloaded: ${gone?.message} Use restartAgent, which loads its code as well.`
   return new AgentTerminatedError(text, { agent }, gone)
 }
 
 /** Returns the error of a reload that failed: of the same class, with the agent, its module and its instance. */
-function notReloaded(cell: Cell, successor: PendingLife | undefined, thrown: unknown): DramatisError {
-  const { name: agent, instance, instances } = cell
+function notReloaded(agent: Agent, successor: PendingIncarnation | undefined, thrown: unknown): DramatisError {
+  const { name, instance, instances } = agent
   const module = successor?.module // else the error names the file that was not found, or does not compile
   const one = instances.length === 1 ? '' : `Instance ${instance} of `
   const from = module === undefined ? '' : ` from ${module}`
-  const after = cell.stopped ? '' : ' and keeps its old code'
-  const text = `${one}${one ? 'agent' : 'Agent'} "${agent}" was not reloaded${from}${after}: ${thrown instanceof Error ? thrown.message : describe(thrown)}`
+  const after = agent.stopped ? '' : ' and keeps its old code'
+  const text = `${one}${one ? 'agent' : 'Agent'} "${name}" was not reloaded${from}${after}: ${thrown instanceof Error ? thrown.message : describe(thrown)}`
   const done = instances.slice(0, instance).filter(({ stopped }) => !stopped)
   const place = { ...(one && { instance, reloaded: done.map((each) => each.instance) }) }
   const error = thrown instanceof DramatisError ? thrown : undefined
-  const details = { ...error?.details, agent, ...(module !== undefined && { module }), ...place }
+  const details = { ...error?.details, agent: name, ...(module !== undefined && { module }), ...place }
   const Class = classOf(error)
   return new Class(text, details, error?.cause ?? thrown)
 }

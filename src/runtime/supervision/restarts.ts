@@ -5,7 +5,7 @@
  */
 
 import { AgentTerminatedError, type DramatisError } from '../../shared/errors.ts'
-import type { Cell, RestartTime } from '../host/agent.ts'
+import type { Agent, RestartTime } from '../host/agent.ts'
 import type { Reader } from '../host/journal.ts'
 import type { HostRecord } from '../log/records.ts'
 import type { RestartType, Strategy } from '../settings/options.ts'
@@ -81,45 +81,45 @@ type Exit = Extract<HostRecord, { kind: 'agent.exited' }>
 
 /** Action on a group of agents. A later exit takes over the agents that it concerns. */
 interface Round {
-  readonly group: readonly Cell[]
+  readonly group: readonly Agent[]
   /** Delay before the start, in ms; null: the agents are being stopped. */
   readonly delayMs: number | null
 }
 
 export const restarts = ({ clock, directory, exits, journal, lifecycle }: Supervisor): Reader => {
-  const rounds = new Map<Cell, Round>()
+  const rounds = new Map<Agent, Round>()
   /** Transient agents that ended as they should, with the reason of their stop: they restart only with their group. */
-  const resting = new Map<Cell, DramatisError>()
+  const resting = new Map<Agent, DramatisError>()
 
   /** Returns the agents that a group strategy concerns: those of the team. An agent of one run stands alone. */
-  const peersOf = (cell: Cell) =>
-    cell.run ? [cell] : directory.actors.filter(({ settings, run }) => settings.isAgent && !run)
-  const rests = (cell: Cell) => cell.stopped !== undefined && resting.get(cell) === cell.stopped
+  const peersOf = (agent: Agent) =>
+    agent.run ? [agent] : directory.actors.filter(({ settings, run }) => settings.isAgent && !run)
+  const rests = (agent: Agent) => agent.stopped !== undefined && resting.get(agent) === agent.stopped
 
   /**
    * Returns the group of a dead agent. Agents that are stopped permanently do not come back because another has died.
    * Those that have no thread begin anew with their next message anyway.
    */
-  const groupWith = (dead: Cell) =>
+  const groupWith = (dead: Agent) =>
     groupOf(dead.settings.supervision.strategy, peersOf(dead), dead).filter(
-      (cell) => cell.dormant !== 'asleep' && (!cell.stopped || rests(cell)),
+      (agent) => agent.passivated !== 'asleep' && (!agent.stopped || rests(agent)),
     )
 
   const exited = (exit: Exit) => {
-    const cell = directory.cells[exit.index]!.instances[exit.instance ?? 0]!
-    if (cell.stopped || UNCOUNTED.has(exit.how)) return
-    const { restart } = cell.settings.supervision
-    if (!livesAgain(restart, exit.how === 'ended')) return endForGood(cell, exit)
-    const round = rounds.get(cell)
-    if (round) return tell(cell, exit, round.delayMs) // it died while it was ended or kept down with others
-    const group = groupWith(cell)
-    const next = countRestart(cell, exit)
+    const agent = directory.byIndex[exit.index]!.instances[exit.instance ?? 0]!
+    if (agent.stopped || UNCOUNTED.has(exit.how)) return
+    const { restart } = agent.settings.supervision
+    if (!livesAgain(restart, exit.how === 'ended')) return endForGood(agent, exit)
+    const round = rounds.get(agent)
+    if (round) return tell(agent, exit, round.delayMs) // it died while it was ended or kept down with others
+    const group = groupWith(agent)
+    const next = countRestart(agent, exit)
     if (next.restart) {
-      tell(cell, exit, next.delayMs)
-      void startAgain({ group, delayMs: next.delayMs }, cell)
+      tell(agent, exit, next.delayMs)
+      void startAgain({ group, delayMs: next.delayMs }, agent)
     } else {
-      tell(cell, exit, null)
-      void stopTooOften(group, cell, next.deaths, exit.error.message)
+      tell(agent, exit, null)
+      void stopTooOften(group, agent, next.deaths, exit.error.message)
     }
   }
 
@@ -127,79 +127,79 @@ export const restarts = ({ clock, directory, exits, journal, lifecycle }: Superv
    * Decides on the restart, and adds it to the agent's restarts within the limit. Under a group strategy the restarts
    * of all agents count together, as in OTP.
    */
-  const countRestart = (cell: Cell, { epoch, fault }: Exit) => {
-    const { supervision } = cell.settings
-    const together = supervision.strategy === 'one_for_one' || !cell.settings.isAgent ? [cell] : peersOf(cell)
+  const countRestart = (agent: Agent, { epoch, fault }: Exit) => {
+    const { supervision } = agent.settings
+    const together = supervision.strategy === 'one_for_one' || !agent.settings.isAgent ? [agent] : peersOf(agent)
     const history = together.flatMap(({ restartTimes }) => restartTimes).sort((a, b) => a.at - b.at)
-    const others = new Set<RestartTime>(together.flatMap((other) => (other === cell ? [] : [...other.restartTimes])))
+    const others = new Set<RestartTime>(together.flatMap((other) => (other === agent ? [] : [...other.restartTimes])))
     const next = nextRestart(supervision, history, clock.monotonic(), epoch, () => clock.random())
-    if (fault) cell.restartTimes = next.history.filter((time) => !others.has(time))
+    if (fault) agent.restartTimes = next.history.filter((time) => !others.has(time))
     // Exits that a poison message caused do not count.
     return { restart: next.restart || !fault, delayMs: next.delayMs, deaths: next.history.length }
   }
 
-  const tell = (cell: Cell, { epoch, error, messageId }: Exit, restartInMs: number | null) =>
-    journal.record(cell.run, { kind: 'agent.crashed', ...cell.whose, epoch, error, restartInMs, messageId })
+  const tell = (agent: Agent, { epoch, error, messageId }: Exit, restartInMs: number | null) =>
+    journal.record(agent.run, { kind: 'agent.crashed', ...agent.whose, epoch, error, restartInMs, messageId })
 
-  const startAgain = async (round: Round, dead: Cell) => {
-    for (const cell of round.group) rounds.set(cell, round)
+  const startAgain = async (round: Round, dead: Agent) => {
+    for (const agent of round.group) rounds.set(agent, round)
     keepDown(dead)
-    for await (const cell of endOthers(round, dead)) keepDown(cell)
+    for await (const agent of endOthers(round, dead)) keepDown(agent)
     if (round.delayMs) await new Promise<void>((resolve) => clock.timer(round.delayMs!, resolve))
     await begin(round)
   }
 
-  const keepDown = (cell: Cell) => {
-    cell.restarts += 1
-    if (!rests(cell) && !cell.life) lifecycle.become(cell, 'restarting')
+  const keepDown = (agent: Agent) => {
+    agent.restarts += 1
+    if (!rests(agent) && !agent.incarnation) lifecycle.become(agent, 'restarting')
   }
 
   /**
    * Ends the other agents of the group, last first. Yields each agent that may restart when its thread is gone, unless
    * a later round has taken it over by then.
    */
-  async function* endOthers(round: Round, dead: Cell) {
-    const isOurs = (cell: Cell) => rounds.get(cell) === round && (!cell.stopped || rests(cell))
-    for (const cell of [...round.group].reverse()) {
-      if (cell === dead || !isOurs(cell)) continue
-      await exits.recall(cell)
-      if (!isOurs(cell)) continue
-      if (cell.settings.supervision.restart !== 'temporary') yield cell
-      else stopWithOthers(cell)
+  async function* endOthers(round: Round, dead: Agent) {
+    const isOurs = (agent: Agent) => rounds.get(agent) === round && (!agent.stopped || rests(agent))
+    for (const agent of [...round.group].reverse()) {
+      if (agent === dead || !isOurs(agent)) continue
+      await exits.recall(agent)
+      if (!isOurs(agent)) continue
+      if (agent.settings.supervision.restart !== 'temporary') yield agent
+      else stopWithOthers(agent)
     }
   }
 
-  const stopWithOthers = (cell: Cell) => {
+  const stopWithOthers = (agent: Agent) => {
     const text = "It was ended with others (supervision.strategy), and a 'temporary' agent is not started again."
-    lifecycle.stopForGood(cell, new AgentTerminatedError(text, { agent: cell.name }), 'stopped')
+    lifecycle.stopForGood(agent, new AgentTerminatedError(text, { agent: agent.name }), 'stopped')
   }
 
   const begin = async (round: Round) => {
-    for (const cell of round.group) {
-      if (rounds.get(cell) !== round) continue
-      rounds.delete(cell)
-      if (cell.life || (cell.stopped && !rests(cell))) continue
-      await (cell.stopped ? lifecycle.revive(cell) : lifecycle.begin(cell))
-      await lifecycle.ready(cell).catch(() => {}) // if it rejects, the agent is stopped, and the next one still starts
+    for (const agent of round.group) {
+      if (rounds.get(agent) !== round) continue
+      rounds.delete(agent)
+      if (agent.incarnation || (agent.stopped && !rests(agent))) continue
+      await (agent.stopped ? lifecycle.revive(agent) : lifecycle.begin(agent))
+      await lifecycle.ready(agent).catch(() => {}) // if it rejects, the agent is stopped, and the next one still starts
     }
   }
 
-  const endForGood = (cell: Cell, exit: Exit) => {
-    const { restart } = cell.settings.supervision
+  const endForGood = (agent: Agent, exit: Exit) => {
+    const { restart } = agent.settings.supervision
     const normal = exit.how === 'ended'
-    if (!normal) tell(cell, exit, null)
+    if (!normal) tell(agent, exit, null)
     const why = normal ? 'It ended by itself, with exit code 0' : `It died: ${exit.error.message}`
     const error = new AgentTerminatedError(
       `${why}; a '${restart}' agent (supervision.restart) is not started again after that.`,
-      { agent: cell.name, restart },
+      { agent: agent.name, restart },
       normal ? undefined : exit.error,
     )
-    if (restart === 'transient') resting.set(cell, error)
-    else rounds.delete(cell)
-    lifecycle.stopForGood(cell, error, normal ? 'stopped' : 'failed')
+    if (restart === 'transient') resting.set(agent, error)
+    else rounds.delete(agent)
+    lifecycle.stopForGood(agent, error, normal ? 'stopped' : 'failed')
   }
 
-  const stopTooOften = async (group: readonly Cell[], dead: Cell, times: number, last: string) => {
+  const stopTooOften = async (group: readonly Agent[], dead: Agent, times: number, last: string) => {
     const { maxRestarts, withinMs, coolDownMs } = dead.settings.supervision
     const who = group.length > 1 ? 'It and the agents that are restarted with it' : 'It'
     const error = new AgentTerminatedError(
@@ -207,12 +207,12 @@ export const restarts = ({ clock, directory, exits, journal, lifecycle }: Superv
       { agent: dead.name, deaths: times, withinMs, coolDownMs },
     )
     const round: Round = { group, delayMs: null }
-    for (const cell of group) rounds.set(cell, round)
+    for (const agent of group) rounds.set(agent, round)
     rounds.delete(dead)
     lifecycle.stopForGood(dead, error)
-    for await (const cell of endOthers(round, dead)) {
-      rounds.delete(cell)
-      if (!cell.stopped) lifecycle.stopForGood(cell, error)
+    for await (const agent of endOthers(round, dead)) {
+      rounds.delete(agent)
+      if (!agent.stopped) lifecycle.stopForGood(agent, error)
     }
     clock.timer(coolDownMs, () => void tryAgain(group, error))
   }
@@ -221,11 +221,11 @@ export const restarts = ({ clock, directory, exits, journal, lifecycle }: Superv
    * Retries a group after its cool-down. Skips an agent that was removed or started in another way meanwhile, also
    * while the one before it starts.
    */
-  const tryAgain = async (group: readonly Cell[], error: DramatisError) => {
-    for (const cell of group) {
-      if (cell.stopped !== error && !rests(cell)) continue
-      await lifecycle.revive(cell)
-      await lifecycle.ready(cell).catch(() => {})
+  const tryAgain = async (group: readonly Agent[], error: DramatisError) => {
+    for (const agent of group) {
+      if (agent.stopped !== error && !rests(agent)) continue
+      await lifecycle.revive(agent)
+      await lifecycle.ready(agent).catch(() => {})
     }
   }
 

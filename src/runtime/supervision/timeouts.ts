@@ -9,7 +9,7 @@ import { answerMsOf, idOf, isWallClockLimit, limitOf } from '../../mailbox/frame
 import { type Envelope, NOT_YET } from '../../mailbox/mailbox.ts'
 import type { Timer } from '../../shared/clock.ts'
 import { type DramatisError, MessageExpiredError, RequestTimeoutError, TurnTimeoutError } from '../../shared/errors.ts'
-import type { Cell, OpenRequest } from '../host/agent.ts'
+import type { Agent, OpenRequest } from '../host/agent.ts'
 import type { Reader } from '../host/journal.ts'
 import type { RunState } from '../host/run.ts'
 import type { Supervisor } from './host.ts'
@@ -53,91 +53,91 @@ export const timeouts = (host: Supervisor): Reader => {
 
   const sweep = (now: number): number => {
     let earliest = Number.POSITIVE_INFINITY
-    for (const cell of directory.cells) {
-      if (cell.mailbox.empty && cell.mailbox.parked.length === 0) continue
-      for (const each of cell.instances) earliest = Math.min(earliest, enforceOpenTurns(each, now))
-      for (const envelope of cutOff(cell)) earliest = Math.min(earliest, enforceResponseLimit(cell, envelope, now))
-      if (cell.settings.queueTimeoutMs !== false)
-        earliest = Math.min(earliest, enforceQueueLimit(cell, cell.settings.queueTimeoutMs, now))
+    for (const agent of directory.byIndex) {
+      if (agent.mailbox.empty && agent.mailbox.pending.length === 0) continue
+      for (const each of agent.instances) earliest = Math.min(earliest, enforceOpenTurns(each, now))
+      for (const envelope of cutOff(agent)) earliest = Math.min(earliest, enforceResponseLimit(agent, envelope, now))
+      if (agent.settings.queueTimeoutMs !== false)
+        earliest = Math.min(earliest, enforceQueueLimit(agent, agent.settings.queueTimeoutMs, now))
     }
     return earliest
   }
 
   /** Enforces the limits of an agent's open turns and of their responses, and returns the time of the next. */
-  const enforceOpenTurns = (cell: Cell, now: number): number => {
+  const enforceOpenTurns = (agent: Agent, now: number): number => {
     let earliest = Number.POSITIVE_INFINITY
-    for (const envelope of [...cell.underWay])
-      if (envelope.startedAt !== NOT_YET) earliest = Math.min(earliest, enforceTurnLimit(cell, envelope, now))
+    for (const envelope of [...agent.underWay])
+      if (envelope.startedAt !== NOT_YET) earliest = Math.min(earliest, enforceTurnLimit(agent, envelope, now))
     return earliest
   }
 
-  const turnEndsBy = ({ settings }: Cell, envelope: Envelope<RunState>, now: number): number =>
+  const turnEndsBy = ({ settings }: Agent, envelope: Envelope<RunState>, now: number): number =>
     settings.turnTimeoutMs === false
       ? Number.POSITIVE_INFINITY
       : envelope.startedAt + settings.turnTimeoutMs + pauses.pausedMsOfAttempt(envelope, now)
 
-  const responseMsOf = ({ settings }: Cell, { memory, at }: Envelope<RunState>): number => {
+  const responseMsOf = ({ settings }: Agent, { memory, at }: Envelope<RunState>): number => {
     return answerMsOf(limitOf(memory, at)) ?? settings.responseTimeoutMs
   }
 
   const isWallClock = ({ memory, at }: Envelope<RunState>): boolean => isWallClockLimit(limitOf(memory, at))
 
-  const answerDueBy = (cell: Cell, envelope: Envelope<RunState>, { grantedMs }: OpenRequest, now: number): number =>
-    envelope.begunAt + responseMsOf(cell, envelope) + grantedMs + pauses.pausedMs(envelope, now, isWallClock(envelope))
+  const answerDueBy = (agent: Agent, envelope: Envelope<RunState>, { grantedMs }: OpenRequest, now: number): number =>
+    envelope.begunAt + responseMsOf(agent, envelope) + grantedMs + pauses.pausedMs(envelope, now, isWallClock(envelope))
 
   /**
    * Returns the deadline. If it would have passed, it is put off by the time that the work the turn waits for has
    * queued behind models and people.
    */
-  const extendWhileQueued = (cell: Cell, envelope: Envelope<RunState>, dueBy: number, now: number): number => {
+  const extendWhileQueued = (agent: Agent, envelope: Envelope<RunState>, dueBy: number, now: number): number => {
     if (dueBy > now) return dueBy
-    const later = dueBy + pauses.inLineMs(cell, envelope, now)
+    const later = dueBy + pauses.inLineMs(agent, envelope, now)
     return later > now ? Math.max(later, now + QUEUED_LOOK_MS) : later
   }
 
   /** Ends a turn that is late, else enforces the limit of its response. Returns the time of the next limit. */
-  const enforceTurnLimit = (cell: Cell, envelope: Envelope<RunState>, now: number): number => {
-    const dueBy = turnEndsBy(cell, envelope, now) // notes the begin of the attempt, also if it is paused from there on
+  const enforceTurnLimit = (agent: Agent, envelope: Envelope<RunState>, now: number): number => {
+    const dueBy = turnEndsBy(agent, envelope, now) // notes the begin of the attempt, also if it is paused from there on
     if (envelope.cancelled || envelope.retries?.late) return Number.POSITIVE_INFINITY
-    if (pauses.isPaused(envelope)) return enforceResponseLimit(cell, envelope, now)
-    const { turnTimeoutMs } = cell.settings
-    const endBy = extendWhileQueued(cell, envelope, dueBy, now)
-    if (endBy > now) return Math.min(endBy, enforceResponseLimit(cell, envelope, now))
+    if (pauses.isPaused(envelope)) return enforceResponseLimit(agent, envelope, now)
+    const { turnTimeoutMs } = agent.settings
+    const endBy = extendWhileQueued(agent, envelope, dueBy, now)
+    if (endBy > now) return Math.min(endBy, enforceResponseLimit(agent, envelope, now))
     const error = new TurnTimeoutError(
-      `A turn of agent "${cell.name}" did not end within ${turnTimeoutMs} ms${uncounted(pauses.pausedMsOfAttempt(envelope, now))}. Raise limits.turnTimeoutMs, or look at what its handler waits for.`,
-      { agent: cell.name, turnTimeoutMs },
+      `A turn of agent "${agent.name}" did not end within ${turnTimeoutMs} ms${uncounted(pauses.pausedMsOfAttempt(envelope, now))}. Raise limits.turnTimeoutMs, or look at what its handler waits for.`,
+      { agent: agent.name, turnTimeoutMs },
     )
-    const final = redelivery.retryLate(cell, envelope, error)
-    if (final) fail(cell, envelope, final)
-    else grantAgain(cell, envelope)
+    const final = redelivery.retryLate(agent, envelope, error)
+    if (final) fail(agent, envelope, final)
+    else grantAgain(agent, envelope)
     return Number.POSITIVE_INFINITY
   }
 
-  const fail = (cell: Cell, envelope: Envelope<RunState>, error: DramatisError) => {
-    escalations.failed(cell, envelope, error)
-    cancellation.fail(cell, envelope, error)
+  const fail = (agent: Agent, envelope: Envelope<RunState>, error: DramatisError) => {
+    escalations.failed(agent, envelope, error)
+    cancellation.fail(agent, envelope, error)
   }
 
-  const grantAgain = (cell: Cell, envelope: Envelope<RunState>) => {
+  const grantAgain = (agent: Agent, envelope: Envelope<RunState>) => {
     const request = requests.of(envelope)
-    if (request && !isWallClock(envelope)) request.grantedMs += responseMsOf(cell, envelope)
+    if (request && !isWallClock(envelope)) request.grantedMs += responseMsOf(agent, envelope)
   }
 
   /**
    * Retries or fails a request without a response in time, and returns its next deadline. The caller's wait counts from
    * the start of the first attempt, also while the agent is not running.
    */
-  const enforceResponseLimit = (cell: Cell, envelope: Envelope<RunState>, now: number): number => {
+  const enforceResponseLimit = (agent: Agent, envelope: Envelope<RunState>, now: number): number => {
     const request = requests.of(envelope)
     const byWallClock = isWallClock(envelope)
     if (!request || pauses.isPaused(envelope, byWallClock)) return Number.POSITIVE_INFINITY
-    const dueBy = answerDueBy(cell, envelope, request, now)
-    const respondBy = byWallClock ? dueBy : extendWhileQueued(cell, envelope, dueBy, now)
+    const dueBy = answerDueBy(agent, envelope, request, now)
+    const respondBy = byWallClock ? dueBy : extendWhileQueued(agent, envelope, dueBy, now)
     if (respondBy > now) return respondBy
-    const responseMs = responseMsOf(cell, envelope)
+    const responseMs = responseMsOf(agent, envelope)
     const times = request.tried === 1 ? '' : `, though it was asked ${request.tried} times`
     const restarted =
-      cell.restarts > 0 ? `; it has restarted ${cell.restarts === 1 ? 'once' : `${cell.restarts} times`}` : ''
+      agent.restarts > 0 ? `; it has restarted ${agent.restarts === 1 ? 'once' : `${agent.restarts} times`}` : ''
     // A caller that set its own time would not be helped by another default.
     const setBy = byWallClock
       ? "timeoutPerAgentMs of the strategy, or timeoutMs of the request (models and tools count, people's answers do not)"
@@ -145,35 +145,35 @@ export const timeouts = (host: Supervisor): Reader => {
         ? 'timeoutMs (communication.responseTimeoutMs)'
         : 'timeoutMs (it was asked with that)'
     const error = new RequestTimeoutError(
-      `Agent "${cell.name}" did not answer within ${responseMs + request.grantedMs} ms of the start of its turn${uncounted(pauses.pausedMs(envelope, now, byWallClock), byWallClock)}${times}${restarted}. Raise ${setBy}, or look at what it waits for.`,
+      `Agent "${agent.name}" did not answer within ${responseMs + request.grantedMs} ms of the start of its turn${uncounted(pauses.pausedMs(envelope, now, byWallClock), byWallClock)}${times}${restarted}. Raise ${setBy}, or look at what it waits for.`,
       {
-        agent: cell.name,
+        agent: agent.name,
         waitedMs: responseMs + request.grantedMs,
-        restarts: cell.restarts,
+        restarts: agent.restarts,
         tried: request.tried,
       },
     )
     if (!byWallClock && askAgain(host, request)) {
       request.grantedMs += responseMs
-      if (request.idempotent) redelivery.beginAgain(cell, envelope, error)
-      return enforceResponseLimit(cell, envelope, now)
+      if (request.idempotent) redelivery.beginAgain(agent, envelope, error)
+      return enforceResponseLimit(agent, envelope, now)
     }
-    const final = byWallClock ? error : redelivery.retryLate(cell, envelope, error)
+    const final = byWallClock ? error : redelivery.retryLate(agent, envelope, error)
     if (!final) {
-      grantAgain(cell, envelope)
-      return enforceResponseLimit(cell, envelope, now)
+      grantAgain(agent, envelope)
+      return enforceResponseLimit(agent, envelope, now)
     }
     failLate(host, request, final)
-    if (request.caller.settings.info.escalateTo !== cell.settings.info.escalateTo)
-      escalations.failed(cell, envelope, final)
-    cancellation.withdraw(cell, envelope, final)
+    if (request.caller.settings.info.escalateTo !== agent.settings.info.escalateTo)
+      escalations.failed(agent, envelope, final)
+    cancellation.withdraw(agent, envelope, final)
     return Number.POSITIVE_INFINITY
   }
 
   /** Retries or dead-letters messages that have waited too long for the agent. Returns the time of the next limit. */
-  const enforceQueueLimit = (cell: Cell, limitMs: number, now: number): number => {
+  const enforceQueueLimit = (agent: Agent, limitMs: number, now: number): number => {
     let earliest = Number.POSITIVE_INFINITY
-    for (const envelope of [...cell.mailbox.queued(), ...cell.mailbox.parked, ...cell.notBegun()]) {
+    for (const envelope of [...agent.mailbox.queued(), ...agent.mailbox.pending, ...agent.notBegun()]) {
       if (envelope.attempt > 1) continue // its turn has begun
       const request = requests.of(envelope)
       const isLate = envelope.waitsSince + limitMs <= now
@@ -183,11 +183,11 @@ export const timeouts = (host: Supervisor): Reader => {
         continue
       }
       const error = new MessageExpiredError(
-        `A message waited for agent "${cell.name}" for longer than ${limitMs} ms (communication.queueTimeoutMs). Raise that, or give the agent more instances.`,
-        { agent: cell.name, queueTimeoutMs: limitMs, ...(request && { tried: request.tried }) },
+        `A message waited for agent "${agent.name}" for longer than ${limitMs} ms (communication.queueTimeoutMs). Raise that, or give the agent more instances.`,
+        { agent: agent.name, queueTimeoutMs: limitMs, ...(request && { tried: request.tried }) },
       )
       if (request) failLate(host, request, error)
-      cancellation.withdraw(cell, envelope, error, 'expired')
+      cancellation.withdraw(agent, envelope, error, 'expired')
     }
     return earliest
   }
@@ -206,21 +206,21 @@ export const timeouts = (host: Supervisor): Reader => {
 
   /** Checks for a turn whose limits the timer is early enough for: mostly it is set for turns that began before. */
   const isEarly = ({ attempt, index, turn }: { attempt: number; index: number; turn: number }): boolean => {
-    const cell = directory.cells[index]
-    if (!cell || attempt > 1 || cell.instances.length > 1 || cell.interleaves) return false
-    const { first, nested } = cell.mailbox.handed
+    const agent = directory.byIndex[index]
+    if (!agent || attempt > 1 || agent.instances.length > 1 || agent.interleaves) return false
+    const { first, nested } = agent.mailbox.handed
     if (first?.turn !== turn || nested > 0 || pauses.isKnown(first)) return false
-    const { settings } = cell
-    if (first.startedAt + responseMsOf(cell, first) < due) return false
+    const { settings } = agent
+    if (first.startedAt + responseMsOf(agent, first) < due) return false
     return settings.turnTimeoutMs === false || first.startedAt + settings.turnTimeoutMs >= due
   }
 
   /** Sets a timer instead of enforcing the deadline at once: no turn may be ended in this callback. */
-  pauses.onResume((cell, envelope) => {
+  pauses.onResume((agent, envelope) => {
     const now = clock.monotonic()
-    if (envelope.startedAt !== NOT_YET) arm(turnEndsBy(cell, envelope, now))
+    if (envelope.startedAt !== NOT_YET) arm(turnEndsBy(agent, envelope, now))
     const request = requests.of(envelope)
-    if (request) arm(answerDueBy(cell, envelope, request, now))
+    if (request) arm(answerDueBy(agent, envelope, request, now))
   })
 
   return {
@@ -234,7 +234,7 @@ export const timeouts = (host: Supervisor): Reader => {
       for (const record of batch) {
         if (record.kind === 'turn.started') {
           if (isEarly(record)) continue
-          for (const each of directory.cells[record.index]?.instances ?? [])
+          for (const each of directory.byIndex[record.index]?.instances ?? [])
             arm(enforceOpenTurns(each, clock.monotonic()))
         } else if (record.kind === 'frames' && queueMs !== undefined) arm(clock.monotonic() + queueMs)
       }
@@ -248,4 +248,7 @@ const uncounted = (pausedMs: number, isOfPeople = false) =>
     : ''
 
 /** Returns the messages whose turn an exit has interrupted and that has not begun again. */
-const cutOff = (cell: Cell) => [...cell.mailbox.cutOff(), ...[...cell.notBegun()].filter(({ attempt }) => attempt > 1)]
+const cutOff = (agent: Agent) => [
+  ...agent.mailbox.cutOff(),
+  ...[...agent.notBegun()].filter(({ attempt }) => attempt > 1),
+]

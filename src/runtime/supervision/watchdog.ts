@@ -1,17 +1,17 @@
 /**
  * Finds threads that are stuck: they have a turn under way and are silent for `watchdogMs`. Silent means that the
- * thread answered no bell, took no message and wrote nothing. Only the time in which the thread ran or was blocked
+ * thread answered no wakeup, took no message and wrote nothing. Only the time in which the thread ran or was blocked
  * counts, not the time in which it waited for a processor (thread.ts). These times are read only when a check
  * finds the thread silent.
  *
- * The watchdog asks by bell, so an idle team has no timer. It pauses while a debugger is attached. If the host itself
+ * The watchdog asks by wakeup, so an idle team has no timer. It pauses while a debugger is attached. If the host itself
  * was late, the thread was not asked any sooner: the delay then counts as one interval, however long it was. So even a
  * host that is late each time, for want of a core, finds stuck threads.
  *
  * A turn that loops by microtasks or `process.nextTick` can take hundreds of MB a second. So a thread that takes memory
  * while its event loop stands has half of that time, and none once it has taken half of what the process may use. The
- * loop stands as long as the thread answers no bell and takes no message; what it writes is no sign of it. Whether the
- * process has grown is looked at every 250 ms, and the threads are looked at as soon as it has.
+ * loop stands as long as the thread answers no wakeup and takes no message; what it writes is no sign of it. Whether
+ * the process has grown is looked at every 250 ms, and the threads are looked at as soon as it has.
  *
  * The heartbeat also publishes how much a thread holds outside of its heap, if that has a limit; Node is asked as well.
  */
@@ -20,9 +20,9 @@ import { url as inspectorUrl } from 'node:inspector'
 import { BEAT, EXTERNAL_KIB } from '../../mailbox/channel.ts'
 import type { Timer } from '../../shared/clock.ts'
 import { AgentCrashedError } from '../../shared/errors.ts'
-import type { Cell } from '../host/agent.ts'
+import type { Agent } from '../host/agent.ts'
+import type { Incarnation } from '../host/incarnation.ts'
 import type { Reader } from '../host/journal.ts'
-import type { Life } from '../host/life.ts'
 import { Silence, type Thread } from '../threads/thread.ts'
 import { halfOfMemoryMb } from '../threads/worker-thread.ts'
 import type { Supervisor } from './host.ts'
@@ -52,12 +52,12 @@ const processMb = () => process.memoryUsage.rss() / 2 ** 20
  */
 const UNTRUSTED_MS = 1_250
 
-const beatMs = ({ settings: { supervision, maxExternalMb } }: Cell): number => {
+const beatMs = ({ settings: { supervision, maxExternalMb } }: Agent): number => {
   const memoryMs = maxExternalMb === null ? Number.POSITIVE_INFINITY : MEMORY_MS
   return supervision.watchdogMs === false ? memoryMs : Math.min(supervision.watchdogMs / 4, memoryMs)
 }
 
-/** Signs of a life that are missing since some look. */
+/** Signs of an incarnation that are missing since some look. */
 interface Watch {
   /** Without a sign of any kind. */
   silence: Silence
@@ -68,21 +68,21 @@ interface Watch {
 }
 
 export const watchdog = ({ clock, directory, loop, team }: Supervisor): Reader => {
-  const watches = new WeakMap<Life, Watch>()
+  const watches = new WeakMap<Incarnation, Watch>()
   let timer: Timer | undefined
   let checkedAt = 0
   let checkedMb = 0
-  const limited: Cell[] = []
+  const limited: Agent[] = []
   let seen = 0
 
   /** Shortest interval that an agent asks for, and whether one is untrusted, when the team had so many additions. */
   let asked = { leastMs: Number.POSITIVE_INFINITY, untrusted: false, additions: -1 }
   const ask = () => {
-    const { additions, cells } = directory
+    const { additions, byIndex: agents } = directory
     if (asked.additions === additions) return asked
     let leastMs = Number.POSITIVE_INFINITY
-    for (const cell of cells) leastMs = Math.min(leastMs, beatMs(cell))
-    asked = { leastMs, untrusted: cells.some(({ settings }) => settings.untrusted), additions }
+    for (const agent of agents) leastMs = Math.min(leastMs, beatMs(agent))
+    asked = { leastMs, untrusted: agents.some(({ settings }) => settings.untrusted), additions }
     return asked
   }
 
@@ -90,7 +90,7 @@ export const watchdog = ({ clock, directory, loop, team }: Supervisor): Reader =
 
   const watched = () =>
     directory.living.filter(
-      (cell) => cell.life?.thread.isolated && cell.mailbox.handed.size > 0 && Number.isFinite(beatMs(cell)),
+      (agent) => agent.incarnation?.thread.isolated && agent.mailbox.handed.size > 0 && Number.isFinite(beatMs(agent)),
     )
 
   /**
@@ -100,29 +100,29 @@ export const watchdog = ({ clock, directory, loop, team }: Supervisor): Reader =
   const mayBeUnheard = () =>
     Number.isFinite(wordsMs()) &&
     directory.living.some(({ mailbox }) => mailbox.handed.size > 0) &&
-    directory.living.some(({ life }) => life?.thread.isolated)
+    directory.living.some(({ incarnation }) => incarnation?.thread.isolated)
 
   const weigh = () => {
-    for (; seen < directory.cells.length; seen++) {
-      const cell = directory.cells[seen]!
-      if (cell.settings.maxExternalMb !== null) limited.push(...cell.instances)
+    for (; seen < directory.byIndex.length; seen++) {
+      const agent = directory.byIndex[seen]!
+      if (agent.settings.maxExternalMb !== null) limited.push(...agent.instances)
     }
-    for (const cell of limited) {
-      const limit = cell.settings.maxExternalMb!
-      if (!cell.life) continue
-      const held = Atomics.load(cell.life.window.words, EXTERNAL_KIB) / 1_024
-      if (held > limit) cell.life.kill(tooMuch(cell.name, held, limit))
+    for (const agent of limited) {
+      const limit = agent.settings.maxExternalMb!
+      if (!agent.incarnation) continue
+      const held = Atomics.load(agent.incarnation.channel.words, EXTERNAL_KIB) / 1_024
+      if (held > limit) agent.incarnation.kill(tooMuch(agent.name, held, limit))
     }
   }
 
   /** Asks Node instead of the thread, which publishes nothing while it blocks. */
-  const weighBlocked = async (cell: Cell) => {
-    const { life } = cell
-    const held = await life?.thread.held?.()?.catch(() => undefined) // the thread has ended, or not started
-    if (held === undefined || cell.life !== life) return
+  const weighBlocked = async (agent: Agent) => {
+    const { incarnation } = agent
+    const held = await incarnation?.thread.held?.()?.catch(() => undefined) // the thread has ended, or not started
+    if (held === undefined || agent.incarnation !== incarnation) return
     const heldMb = held / 2 ** 20
-    const limit = cell.settings.maxExternalMb!
-    if (heldMb > mostWithGarbage(limit)) cell.life?.kill(tooMuch(cell.name, heldMb, limit))
+    const limit = agent.settings.maxExternalMb!
+    if (heldMb > mostWithGarbage(limit)) agent.incarnation?.kill(tooMuch(agent.name, heldMb, limit))
   }
 
   const check = () => {
@@ -130,49 +130,50 @@ export const watchdog = ({ clock, directory, loop, team }: Supervisor): Reader =
     team.allWrote() // a thread may have taken away the mark of another, or its wake-up
     loop.kick()
     weigh()
-    for (const cell of limited) if (cell.mailbox.handed.size > 0) void weighBlocked(cell)
+    for (const agent of limited) if (agent.mailbox.handed.size > 0) void weighBlocked(agent)
     const now = clock.monotonic()
-    const cells = watched()
+    const agents = watched()
     const passed = now - checkedAt
     const least = interval()
     checkedAt = now
     checkedMb = clock.virtual ? 0 : processMb()
     const attached = inspectorUrl() !== undefined
-    for (const cell of cells) look(cell, passed, passed > 2 * least + 100 ? least : passed, attached)
+    for (const agent of agents) look(agent, passed, passed > 2 * least + 100 ? least : passed, attached)
     arm()
   }
 
   /** Returns the agent that a shared thread works for, whichever of its agents was found silent. */
-  const whoWorksIn = ({ atWork }: Thread) => atWork && directory.living.find(({ life }) => life?.thread === atWork)
+  const whoWorksIn = ({ atWork }: Thread) =>
+    atWork && directory.living.find(({ incarnation }) => incarnation?.thread === atWork)
 
-  const look = (cell: Cell, passedMs: number, mostMs: number, excused: boolean) => {
-    const life = cell.life!
-    const { words, outbox, plain, ranked, replies } = life.window
+  const look = (agent: Agent, passedMs: number, mostMs: number, excused: boolean) => {
+    const incarnation = agent.incarnation!
+    const { words, outbox, plain, ranked, replies } = incarnation.channel
     const turns = Atomics.load(words, BEAT) + plain.readTo() + ranked.readTo() + replies.readTo()
     const beat = turns + outbox.readTo() - replies.readTo()
-    const watch = watches.get(life)
-    const limit = cell.settings.supervision.watchdogMs
+    const watch = watches.get(incarnation)
+    const limit = agent.settings.supervision.watchdogMs
     const isStanding = watch?.standing.beat === turns
     if (!watch || excused || limit === false || !(isStanding || watch.silence.beat === beat))
-      watches.set(life, { silence: new Silence(beat), standing: new Silence(turns), before: undefined })
+      watches.set(incarnation, { silence: new Silence(beat), standing: new Silence(turns), before: undefined })
     else {
-      const times = life.thread.times()
+      const times = incarnation.thread.times()
       if (watch.silence.beat === beat) watch.silence.add(passedMs, mostMs, times)
       else watch.silence = new Silence(beat)
       if (isStanding) watch.standing.add(passedMs, mostMs, times)
       else watch.standing = new Silence(turns)
-      const guilty = whoWorksIn(life.thread) ?? cell
+      const guilty = whoWorksIn(incarnation.thread) ?? agent
       const verdict = verdictOn(guilty, limit, watch, isStanding ? times?.takenMb : undefined)
-      if (verdict) return guilty.life!.kill(verdict)
+      if (verdict) return guilty.incarnation!.kill(verdict)
     }
-    life.thread.ring()
+    incarnation.thread.ring()
   }
 
   /** Returns the error that a thread is ended with, if it is. `takenMb`: of one whose loop stands, as far as known. */
-  const verdictOn = (guilty: Cell, limit: number, watch: Watch, takenMb: number | undefined) => {
+  const verdictOn = (guilty: Agent, limit: number, watch: Watch, takenMb: number | undefined) => {
     const { silence, standing } = watch
     if (silence.isStuck(limit)) {
-      guilty.life!.starved = silence.isDoubtful(limit)
+      guilty.incarnation!.starved = silence.isDoubtful(limit)
       return stuck(guilty, limit, silence)
     }
     if (takenMb === undefined) {
@@ -183,7 +184,7 @@ export const watchdog = ({ clock, directory, loop, team }: Supervisor): Reader =
     const grownMb = processMb() - watch.before.processMb
     const isOwn = takenMb - watch.before.takenMb >= OWN_PART * grownMb
     if (!isOwn || grownMb < GROWN_MB || !(standing.isStuck(limit / 2) || grownMb >= halfOfMemoryMb())) return undefined
-    guilty.life!.starved = grownMb < halfOfMemoryMb() && standing.isDoubtful(limit / 2)
+    guilty.incarnation!.starved = grownMb < halfOfMemoryMb() && standing.isDoubtful(limit / 2)
     return growing(guilty, limit, standing, grownMb)
   }
 
@@ -209,22 +210,22 @@ export const watchdog = ({ clock, directory, loop, team }: Supervisor): Reader =
     // A turn begins only after one of these.
     kinds: ['frames', 'turn.started'],
     next() {
-      if (limited.length > 0 || seen < directory.cells.length) weigh()
+      if (limited.length > 0 || seen < directory.byIndex.length) weigh()
       if (!timer) arm()
     },
   }
 }
 
-const stuck = ({ name: agent, life }: Cell, watchdogMs: number, silence: Silence) => {
-  const whose = life?.thread.shared ? ' of all agents that share it' : ''
+const stuck = ({ name: agent, incarnation }: Agent, watchdogMs: number, silence: Silence) => {
+  const whose = incarnation?.thread.shared ? ' of all agents that share it' : ''
   return new AgentCrashedError(
     `The thread of agent "${agent}" is stuck: with a turn under way it gave no sign of life for ${silence.words} (an endless loop, or blocking code). Raise supervision.watchdogMs${whose} (${watchdogMs}) if its work may take that long without a pause.`,
     { agent, watchdogMs, silentMs: silence.totalMs, processorMs: silence.cpuMs, blockedMs: silence.blockedMs },
   )
 }
 
-const growing = ({ name: agent, life }: Cell, watchdogMs: number, standing: Silence, grownMb: number) => {
-  const whose = life?.thread.shared ? ' of all agents that share it' : ''
+const growing = ({ name: agent, incarnation }: Agent, watchdogMs: number, standing: Silence, grownMb: number) => {
+  const whose = incarnation?.thread.shared ? ' of all agents that share it' : ''
   return new AgentCrashedError(
     `The thread of agent "${agent}" is stuck and takes memory: its event loop did not turn for ${standing.words}, while the process grew by ${Math.round(grownMb)} MiB (an endless loop by process.nextTick or microtasks, or blocking code). So it has half of supervision.watchdogMs (${watchdogMs}), and none once that is half of the memory. Raise it${whose} if its work may take that long without a pause.`,
     { agent, watchdogMs, silentMs: standing.totalMs, processorMs: standing.cpuMs, grownMb },

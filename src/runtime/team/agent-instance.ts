@@ -11,7 +11,7 @@ import { MAX_ROUNDS } from '../../actors/model/think.ts'
 import { countMessages } from '../../actors/model/tokens.ts'
 import { BY_DEFAULT, MAX_TOKENS, thresholdOf, withDefaults } from '../../actors/model/window.ts'
 import type { AgentMessage, TypedMessage } from '../../mailbox/message.ts'
-import type { Cell } from '../host/agent.ts'
+import type { Agent } from '../host/agent.ts'
 import { statusOf, sumOf } from '../host/directory.ts'
 import type { RunState } from '../host/run.ts'
 import type { RunOptions } from '../runs/run.ts'
@@ -71,47 +71,47 @@ export interface AgentConfig extends Readonly<Omit<RoleInfo, 'data'>> {
 
 /** Acts of the team behind the instances of its agents. */
 export interface AgentInstanceTeam {
-  run(cell: Cell, task: string | Content, options: RunOptions): Promise<string>
-  deliver(cell: Cell, message: AgentMessage): Promise<void>
-  history(cell: Cell, runId: string | undefined): TypedMessage[]
+  run(agent: Agent, task: string | Content, options: RunOptions): Promise<string>
+  deliver(agent: Agent, message: AgentMessage): Promise<void>
+  history(agent: Agent, runId: string | undefined): TypedMessage[]
 }
 
 export function agentInstance(
-  cell: Cell,
+  agent: Agent,
   role: AgentRole,
   { runs, redactor }: Supervisor,
   team: AgentInstanceTeam,
 ): AgentInstance {
   return {
-    name: cell.name,
+    name: agent.name,
     role,
     get status() {
-      return statusOf(cell)
+      return statusOf(agent)
     },
-    workspace: workspaceOf(cell),
-    config: configOf(cell),
-    run: (task, options = {}) => team.run(cell, task, options),
-    receiveMessage: (message) => team.deliver(cell, message),
+    workspace: workspaceOf(agent),
+    config: configOf(agent),
+    run: (task, options = {}) => team.run(agent, task, options),
+    receiveMessage: (message) => team.deliver(agent, message),
     getContextSummary() {
-      const { mailbox } = cell
+      const { mailbox } = agent
       const open = mailbox.underWay > 0 ? `, ${mailbox.underWay} under way` : ''
-      const turns = sumOf(cell, (each) => each.turns)
-      const restarts = sumOf(cell, (each) => each.restarts)
-      return `Agent "${cell.name}" (${statusOf(cell)}): ${turns} turns, ${restarts} restarts, ${mailbox.waiting} messages waiting${open}; ${contextSummary(cell, runs.values())}.`
+      const turns = sumOf(agent, (each) => each.turns)
+      const restarts = sumOf(agent, (each) => each.restarts)
+      return `Agent "${agent.name}" (${statusOf(agent)}): ${turns} turns, ${restarts} restarts, ${mailbox.waiting} messages waiting${open}; ${contextSummary(agent, runs.values())}.`
     },
-    getContext: () => redactor.data(contextOf(cell, runs.values())),
-    getProgress: () => redactor.data(latestProgress(cell)),
-    getTokenUsage: () => ({ ...cell.spent }),
-    getMessageHistory: (runId) => team.history(cell, runId),
+    getContext: () => redactor.data(contextOf(agent, runs.values())),
+    getProgress: () => redactor.data(latestProgress(agent)),
+    getTokenUsage: () => ({ ...agent.spent }),
+    getMessageHistory: (runId) => team.history(agent, runId),
   }
 }
 
-function workspaceOf({ settings }: Cell): string | null {
+function workspaceOf({ settings }: Agent): string | null {
   const folders = settings.tools.inline.flatMap(({ tool: { workspace } }) => workspace ?? [])
   return folders[0] === undefined ? null : resolve(folders[0])
 }
 
-function configOf({ settings }: Cell): AgentConfig {
+function configOf({ settings }: Agent): AgentConfig {
   const { data: _itsOwn, ...info } = settings.info
   const { maxTokens = MAX_TOKENS, maxRounds = MAX_ROUNDS } = info
   const contextStrategy = withDefaults(settings.contextStrategy ?? BY_DEFAULT)
@@ -138,7 +138,7 @@ export interface ContextInfo {
  * Returns the state of the agent's conversation in its most recent run, as its last turn left it; undefined for an
  * agent whose code keeps its own context.
  */
-function contextOf({ index, settings }: Cell, runs: Iterable<RunState>): ContextInfo | undefined {
+function contextOf({ index, settings }: Agent, runs: Iterable<RunState>): ContextInfo | undefined {
   if (!settings.playedByModel) return undefined
   const [conversation = NO_CONVERSATION] = [...runs]
     .flatMap(({ states }) => states.get(index) ?? [])
@@ -157,8 +157,8 @@ function contextOf({ index, settings }: Cell, runs: Iterable<RunState>): Context
   }
 }
 
-function contextSummary(cell: Cell, runs: Iterable<RunState>): string {
-  const context = contextOf(cell, runs)
+function contextSummary(agent: Agent, runs: Iterable<RunState>): string {
+  const context = contextOf(agent, runs)
   if (!context) return 'its code keeps its own context'
   const { messages, tokens, maxTokens, summarizeAt, summary } = context
   const parts = [

@@ -6,7 +6,7 @@ import { guardedLogger } from '../logging/logger.ts'
 import { RunRoom } from '../runs/run-entries.ts'
 import type { TeamSettings } from '../settings/settings.ts'
 import type { Supervisor } from '../supervision/host.ts'
-import { ThreadPlaces } from '../supervision/pending-life.ts'
+import { ThreadPlaces } from '../supervision/pending-incarnation.ts'
 import { WorkerSpawner, workersFor } from '../threads/spawner.ts'
 import { ToolPools } from '../verbs/isolated-tools.ts'
 

@@ -5,7 +5,7 @@ import { idOf } from '../../mailbox/frame.ts'
 import { NOT_YET } from '../../mailbox/mailbox.ts'
 import { systemClock } from '../../shared/clock.ts'
 import { ORCHESTRATOR_INDEX, statusOf, sumOf } from '../host/directory.ts'
-import type { Life } from '../host/life.ts'
+import type { Incarnation } from '../host/incarnation.ts'
 import { directoryOf, type RunState } from '../host/run.ts'
 import type { HostRecord } from '../log/records.ts'
 import type { LimitWait } from '../logging/limit-notices.ts'
@@ -98,17 +98,17 @@ export function waitsOf(host: Supervisor): Wait[] {
       !(kind === 'own' || kind === 'sleep') || now - since >= Math.min(OWN_TOLD_MS, slowAfterMs),
   )
   const causes = new Map<string, string | undefined>()
-  const script = host.directory.cells[ORCHESTRATOR_INDEX]
+  const script = host.directory.byIndex[ORCHESTRATOR_INDEX]
   const limits = Array.from(host.limits.waits(), (wait): Wait => {
     const { option, limit, runId = '', agent = null, messageId: turn = null, since, until } = wait
     const holders = holdersOf(wait)
     if (!causes.has(holders.key)) causes.set(holders.key, causeOf(holders, doings))
     const cause = causes.get(holders.key)
-    const cell = agent === null ? script : host.directory.cell(agent)
+    const whose = agent === null ? script : host.directory.agent(agent)
     return {
       ...{ runId, agent, turn, for: [option], kind: 'limit', since, limit },
       ...(cause !== undefined && { cause }),
-      ...slowIf(true, cell?.settings.supervision.slowMs.queued ?? false),
+      ...slowIf(true, whose?.settings.supervision.slowMs.queued ?? false),
       ...(until !== undefined && { until }),
     }
   })
@@ -121,10 +121,10 @@ export function waitCyclesOf(host: Supervisor): WaitCycle[] {
     cycle.length === 0
       ? []
       : {
-          agents: cycle.map(({ cell }) => cell.name),
+          agents: cycle.map(({ agent }) => agent.name),
           turns: cycle.map(({ envelope }) => idOf(envelope.memory, envelope.at)),
           runIds: Array.from(runs, ({ id }) => id),
-          tail: tail.map(({ cell }) => cell.name),
+          tail: tail.map(({ agent }) => agent.name),
         },
   )
 }
@@ -142,13 +142,13 @@ export function doingsOf(host: Supervisor): Wait[] {
 
 /** `begin`: epoch ms at which the monotonic clock stood at 0. */
 function doingsOfTurn(turn: TurnNode, begin: number): Wait[] {
-  const { life, settings } = turn.cell
+  const { incarnation, settings } = turn.agent
   const { startedAt, turn: number } = turn.envelope
-  if (!life?.begun(turn.envelope) || startedAt === NOT_YET) return knownWaits(turn)
+  if (!incarnation?.begun(turn.envelope) || startedAt === NOT_YET) return knownWaits(turn)
   const turnSince = begin + startedAt
-  const all = [...knownWaits(turn), ...ownWaits(turn, life)]
+  const all = [...knownWaits(turn), ...ownWaits(turn, incarnation)]
   if (all.length === 0)
-    all.push({ ...whose(turn), for: [], kind: 'own', since: Math.max(turnSince, life.doings.stirredAt(number)) })
+    all.push({ ...whose(turn), for: [], kind: 'own', since: Math.max(turnSince, incarnation.doings.stirredAt(number)) })
   return all.map((wait) => {
     const slowAfterMs = wait.slowAfterMs ?? slowTimeOf(wait.kind, settings.supervision.slowMs)
     return { ...wait, turnSince, ...(slowAfterMs !== false && { slowAfterMs }) }
@@ -164,14 +164,14 @@ function knownWaits(turn: TurnNode): Wait[] {
     // An agent that does not come to the message says nothing of itself that could be slow.
     ...slowIf(
       waits.some(({ request }) => request?.envelope.begunAt === NOT_YET),
-      turn.cell.settings.supervision.slowMs.queued,
+      turn.agent.settings.supervision.slowMs.queued,
     ),
   }))
 }
 
 const slowIf = (isSlow: boolean, ms: number | false) => (isSlow && ms !== false ? { slowAfterMs: ms } : {})
 
-function ownWaits(turn: TurnNode, { doings }: Life): Wait[] {
+function ownWaits(turn: TurnNode, { doings }: Incarnation): Wait[] {
   return Array.from(
     grouped(doings.openIn(turn.envelope.turn), ({ kind }) => kind),
     ([kind, all]) => ({
@@ -194,9 +194,9 @@ export function grouped<Item>(items: Iterable<Item>, keyOf: (item: Item) => stri
   return groups
 }
 
-const whose = ({ cell, envelope }: TurnNode) => ({
+const whose = ({ agent, envelope }: TurnNode) => ({
   runId: envelope.run.id,
-  agent: cell.name,
+  agent: agent.name,
   turn: idOf(envelope.memory, envelope.at),
 })
 
@@ -235,7 +235,7 @@ export function teamDigest(needs: Needs): DigestFeed {
     settle: () => journal.tell(),
     snapshot: () => snapshotOf(needs),
     *agents() {
-      for (const cell of directory.agents()) yield figuresOf(cell)
+      for (const agent of directory.agents()) yield figuresOf(agent)
     },
     waits: () => supervisor.redactor.data(waitsOf(supervisor)),
     deadLetters: () => journal.deadLetters.length,
@@ -283,12 +283,12 @@ function digestedFrom({ redactor }: Supervisor, source: EventSource): Digested {
   }
 }
 
-const figuresOf = (cell: Parameters<typeof statusOf>[0]) => ({
-  name: cell.name,
-  status: statusOf(cell),
-  queued: cell.mailbox.waiting + cell.mailbox.parked.length,
-  inFlight: cell.mailbox.underWay,
-  restarts: sumOf(cell, ({ restarts }) => restarts),
+const figuresOf = (agent: Parameters<typeof statusOf>[0]) => ({
+  name: agent.name,
+  status: statusOf(agent),
+  queued: agent.mailbox.waiting + agent.mailbox.pending.length,
+  inFlight: agent.mailbox.underWay,
+  restarts: sumOf(agent, ({ restarts }) => restarts),
 })
 
 function snapshotOf({ supervisor, runs, tallies, questions }: Needs): DigestSnapshot {
@@ -296,9 +296,15 @@ function snapshotOf({ supervisor, runs, tallies, questions }: Needs): DigestSnap
   const open = runs.list().filter(({ isSettled, listed }) => listed && !isSettled)
   return redactor.data({
     log: journal.name ?? null,
-    agents: directory.agents().map((cell) => {
-      const { turns, failedTurns, toolCalls } = tallies.of(cell)
-      return { ...figuresOf(cell), usage: { ...NO_TOKENS, ...cell.spent }, turns: turns.count, failedTurns, toolCalls }
+    agents: directory.agents().map((agent) => {
+      const { turns, failedTurns, toolCalls } = tallies.of(agent)
+      return {
+        ...figuresOf(agent),
+        usage: { ...NO_TOKENS, ...agent.spent },
+        turns: turns.count,
+        failedTurns,
+        toolCalls,
+      }
     }),
     runs: open.map(({ id, query, status, startedAt, state: { threadId = null } }) => ({
       id,

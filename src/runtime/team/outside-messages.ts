@@ -15,7 +15,7 @@ import {
   UnknownAgentError,
   UnknownRunError,
 } from '../../shared/errors.ts'
-import type { Cell } from '../host/agent.ts'
+import type { Agent } from '../host/agent.ts'
 import { refusalInItsName } from '../host/delegation.ts'
 import { USER_INDEX } from '../host/directory.ts'
 import type { RunState } from '../host/run.ts'
@@ -55,29 +55,29 @@ export class Letters {
     }
   }
 
-  #recipientOf({ id, message, reason, errors }: DeadLetter, run: RunState | undefined): Cell {
+  #recipientOf({ id, message, reason, errors }: DeadLetter, run: RunState | undefined): Agent {
     const { type, recipient, metadata } = message
     if (type === 'response' || type === 'subscribe') throw cannot(id, `nobody takes a ${type} that comes by itself`, '')
     if (reason === 'rejected' && errors[0]?.code !== 'MAILBOX_FULL' && Array.isArray(metadata.omitted))
       throw cannot(id, `the list has not kept all of it (${metadata.omitted.join(', ')})`, 'Send the message anew.')
     if (typeof recipient !== 'string')
       throw cannot(id, 'it was for several agents and refused for all of them', 'Send the message anew.')
-    const cell = this.#supervisor.directory.cell(recipient, run)
+    const agent = this.#supervisor.directory.agent(recipient, run)
     if (run?.over && run.agents.has(recipient))
       throw cannot(id, `"${recipient}" went with its run`, 'Send the message to another agent.')
-    if (cell?.removed)
+    if (agent?.removed)
       throw cannot(id, `"${recipient}" was removed from the team`, 'Add one of that name, or send it to another agent.')
-    if (cell?.settings.isAgent) return cell
+    if (agent?.settings.isAgent) return agent
     throw cannot(id, `"${recipient}" is no agent of this team`, 'Send the message to another agent.')
   }
 
-  #send(letter: DeadLetter, recipient: Cell): Promise<string> {
+  #send(letter: DeadLetter, recipient: Agent): Promise<string> {
     const { directory, frames, journal } = this.#supervisor
     const { deadLetters } = journal
     const { message } = letter
     const known = this.#runs.get(message.runId)?.state
     const run = known && !known.over ? known : this.#runs.ownRun(message.threadId ?? undefined)
-    const sender = directory.cell(message.sender, run) ?? directory.cells[USER_INDEX]!
+    const sender = directory.agent(message.sender, run) ?? directory.byIndex[USER_INDEX]!
     const parts = message.parts && messageParts(asJson(message.parts, this.#supervisor.parts.keeperFor(run)))
     const frame = frames.make({
       kind: SEND,
@@ -247,23 +247,23 @@ export class Posting {
    * Puts the message into that agent's mailbox, whatever recipients it names. A response or a subscription is routed by
    * its type instead.
    */
-  async deliver(cell: Cell, input: unknown): Promise<void> {
+  async deliver(agent: Agent, input: unknown): Promise<void> {
     try {
-      await this.#deliver(cell, await parsed(input))
+      await this.#deliver(agent, await parsed(input))
     } catch (error) {
-      throw this.#kept(error, input, cell.name)
+      throw this.#kept(error, input, agent.name)
     }
   }
 
-  async #deliver(cell: Cell, message: MessageInput): Promise<void> {
+  async #deliver(agent: Agent, message: MessageInput): Promise<void> {
     const { type } = message
     if (type === 'response' || type === 'subscribe') await this.#send({ ...message, requiresResponse: false })
     else if (type === 'delegate')
-      await this.#request({ ...message, recipient: cell.name, requiresResponse: false }, this.#senderOf(message))
+      await this.#request({ ...message, recipient: agent.name, requiresResponse: false }, this.#senderOf(message))
     else {
       const run = this.#runOf(message)
       if (this.#runs.conversations) await this.#loadConversations(this.#runs.conversations, run)
-      await this.#one(message, run, cell.name, { flags: type === 'broadcast' ? TO_ALL : 0 })
+      await this.#one(message, run, agent.name, { flags: type === 'broadcast' ? TO_ALL : 0 })
     }
   }
 
@@ -312,7 +312,7 @@ export class Posting {
    * Sends a message to its recipients; null means all agents but the sender. A message to several is logged once as it
    * was sent, then each recipient gets a copy. Resolves with its run when all have accepted it.
    */
-  async #toEach(given: MessageInput, sender: Cell, recipients: string | readonly string[] | null): Promise<RunState> {
+  async #toEach(given: MessageInput, sender: Agent, recipients: string | readonly string[] | null): Promise<RunState> {
     const run = this.#runOf(given)
     if (this.#runs.conversations) await this.#loadConversations(this.#runs.conversations, run)
     const message = this.#stored(given, run)
@@ -322,7 +322,7 @@ export class Posting {
     }
     const to: Address = recipients ? { flags: MANY, names: JSON.stringify(recipients) } : { flags: MANY | TO_ALL }
     const { memory, bytes } = this.#frame(message, run, sender, NOBODY, to.names, to.flags, 0)
-    const { maxMessageBytes } = this.#supervisor.directory.cells[USER_INDEX]!.settings.mailbox
+    const { maxMessageBytes } = this.#supervisor.directory.byIndex[USER_INDEX]!.settings.mailbox
     if (bytes > maxMessageBytes) throw tooLarge(bytes, maxMessageBytes)
     this.#supervisor.journal.appendOwned(run, memory, bytes)
     const all = recipients
@@ -333,7 +333,7 @@ export class Posting {
   }
 
   /** Resolves with the response where the message requires one, else with null when it is accepted. */
-  async #request(message: MessageInput, sender: Cell): Promise<AgentMessage | null> {
+  async #request(message: MessageInput, sender: Agent): Promise<AgentMessage | null> {
     const { type = 'request' } = message
     if (type !== 'request' && type !== 'delegate')
       throw new MessageRejectedError(
@@ -349,7 +349,7 @@ export class Posting {
       )
     const run = this.#runOf(message)
     if (this.#runs.conversations) await this.#loadConversations(this.#runs.conversations, run)
-    const target = this.#supervisor.directory.find(recipient, run) ?? this.#supervisor.directory.cells[USER_INDEX]!
+    const target = this.#supervisor.directory.find(recipient, run) ?? this.#supervisor.directory.byIndex[USER_INDEX]!
     return new Promise((resolve, reject) => {
       const settle = (memory: Memory, at: number) => {
         const { redactor } = this.#supervisor
@@ -369,7 +369,7 @@ export class Posting {
   async #one(given: MessageInput, run: RunState, recipient: string, to: Address = { flags: 0 }): Promise<void> {
     const message = this.#stored(given, run)
     const sender = this.#senderOf(message)
-    const target = this.#supervisor.directory.cell(recipient, run)
+    const target = this.#supervisor.directory.agent(recipient, run)
     const correlation = this.#supervisor.hostMessages.number()
     const name = target ? to.names : recipient
     const frame = this.#frame(message, run, sender, target?.index ?? NOBODY, name, to.flags | ASKS, correlation)
@@ -389,7 +389,7 @@ export class Posting {
   #frame(
     message: MessageInput,
     run: RunState,
-    sender: Cell,
+    sender: Agent,
     recipient: number,
     name: string | undefined,
     flags: number,
@@ -411,7 +411,7 @@ export class Posting {
    * Writes to the blackboard. Content is the key, structured data the value, metadata.entryType the type; the rest of
    * metadata are options of a write.
    */
-  async #publish(message: MessageInput, sender: Cell): Promise<void> {
+  async #publish(message: MessageInput, sender: Agent): Promise<void> {
     const refusal = refusalInItsName(sender, 'blackboard.write')
     if (refusal) throw refusal
     const { entryType = 'fact', ...options } = (message.metadata ?? {}) as WriteOptions & { entryType?: string }
@@ -419,7 +419,7 @@ export class Posting {
     await this.#supervisor.boards.publish(sender, this.#runOf(message), entry)
   }
 
-  #subscribe(message: MessageInput, sender: Cell): void {
+  #subscribe(message: MessageInput, sender: Agent): void {
     if (sender.index === USER_INDEX)
       throw new MessageRejectedError(
         "A subscription is an agent's: name it as the sender. Host code uses getBlackboard().subscribe(pattern, callback).",
@@ -437,7 +437,7 @@ export class Posting {
     this.#supervisor.journal.keep(run, { kind: 'subscribed', index: sender.index, pattern: message.content })
   }
 
-  #managerOf(message: MessageInput, sender: Cell): string | readonly string[] {
+  #managerOf(message: MessageInput, sender: Agent): string | readonly string[] {
     if (message.recipient !== null) return targetsOf(message)
     const manager = sender.settings.info.escalateTo
     if (manager) return manager
@@ -447,7 +447,7 @@ export class Posting {
     )
   }
 
-  #respond(message: MessageInput, sender: Cell): void {
+  #respond(message: MessageInput, sender: Agent): void {
     const request =
       message.correlationId === undefined ? undefined : this.#supervisor.requests.withId(message.correlationId)
     // A message that comes too late is a dead letter of its run, even if that run is over.
@@ -476,9 +476,9 @@ export class Posting {
     this.#supervisor.cancellation.answerInstead(request, frame)
   }
 
-  #senderOf({ sender: name = USER, runId = '' }: MessageInput): Cell {
-    const cell = this.#supervisor.directory.cell(name, this.#runs.get(runId)?.state)
-    if (cell && !cell.removed && (cell.settings.isAgent || name === USER)) return cell
+  #senderOf({ sender: name = USER, runId = '' }: MessageInput): Agent {
+    const agent = this.#supervisor.directory.agent(name, this.#runs.get(runId)?.state)
+    if (agent && !agent.removed && (agent.settings.isAgent || name === USER)) return agent
     throw new UnknownAgentError(`sender: no agent of this team is named ${shown(name)}.`, {
       path: 'sender',
       agent: name,

@@ -19,7 +19,7 @@ import { toolIn } from '../../actors/turn/run-tool.ts'
 import type { LoadedTool } from '../../actors/turn/toolbox.ts'
 import { ORCHESTRATOR } from '../../mailbox/message.ts'
 import { ConfigurationError, describe } from '../../shared/errors.ts'
-import type { Cell } from '../host/agent.ts'
+import type { Agent } from '../host/agent.ts'
 import { ORCHESTRATOR_INDEX, statusOf } from '../host/directory.ts'
 import type { RunState } from '../host/run.ts'
 import type { Unrecorded } from '../log/records.ts'
@@ -67,13 +67,13 @@ export interface TeamKit {
   /**
    * Loads a module for one thread of an agent, in place of the import into the host's thread. Resolves to its exports.
    */
-  load?(code: LocalCode, life: LocalThread): Promise<Exports>
+  load?(code: LocalCode, thread: LocalThread): Promise<Exports>
   /** Wraps the handlers of any agent, the protocol's script included. */
   recorded?(agent: string, handlers: AgentHandlers): AgentHandlers
   /** Takes the place of a verb of the host. `record`: logs a record of a run. */
   serve?(verb: Verb, real: HostVerb, record: (run: RunState, record: Unrecorded) => void): HostVerb
   /** Wraps the handlers of that agent for one thread of it. */
-  around?(agent: string, handlers: AgentHandlers, life: LocalThread): AgentHandlers
+  around?(agent: string, handlers: AgentHandlers, thread: LocalThread): AgentHandlers
 }
 
 /** A module that is to run in the host's thread. */
@@ -113,34 +113,34 @@ export class Provision implements Provisioning {
   roster(run: RunState | undefined): RosterEntry[] {
     return this.#supervisor()
       .directory.agents(run)
-      .map((cell) => {
-        const { info, playedByModel, keys = [], contextStrategy } = cell.settings
+      .map((agent) => {
+        const { info, playedByModel, keys = [], contextStrategy } = agent.settings
         const inherits = contextStrategy?.inherit ?? 'none'
         const more = { ...(keys.length > 0 && { keys }), ...(inherits !== 'none' && { inherits }) }
-        return { ...info, status: statusOf(cell), playedByModel, ...more }
+        return { ...info, status: statusOf(agent), playedByModel, ...more }
       })
   }
 
-  async codeOf(cell: Cell): Promise<AgentCode> {
+  async codeOf(agent: Agent): Promise<AgentCode> {
     const { resolveFrom: from } = this.#settings
-    const local = { module: '', bundled: false, shown: cell.name } // no thread imports it
+    const local = { module: '', bundled: false, shown: agent.name } // no thread imports it
     if (this.#kit) return local
-    if (cell.index === ORCHESTRATOR_INDEX) {
+    if (agent.index === ORCHESTRATOR_INDEX) {
       if (!('module' in this.#protocol)) return local
       const { module, config } = this.#protocol
       const { href, bundled, shown } = await loadable(String(module), 'orchestration.module', { from })
       return { protocol: href, bundled, shown, config }
     }
-    const { module, option } = cell.settings
-    if (cell.settings.playedByModel) return { model: true }
+    const { module, option } = agent.settings
+    if (agent.settings.playedByModel) return { model: true }
     if (module === null) return local
     const { href, bundled, shown } = await loadable(module, `${option}.module`, { from })
     return { module: href, bundled, shown }
   }
 
-  async toolsOf(cell: Cell): Promise<AssignedTools> {
+  async toolsOf(agent: Agent): Promise<AssignedTools> {
     const { resolveFrom: from } = this.#settings
-    const { inline, modules, isolated, names } = cell.settings.tools
+    const { inline, modules, isolated, names } = agent.settings.tools
     const { tools } = this.#supervisor()
     const rehearsed = tools.rehearsal.isPossible
     if (this.#kit) {
@@ -151,60 +151,60 @@ export class Provision implements Provisioning {
       const { href, bundled, shown } = await loadable(module, `${option}.module`, { from })
       return { module: href, bundled, shown, export: name, option }
     })
-    const [host, ...found] = await Promise.all([tools.specsOf(cell, from), ...code])
+    const [host, ...found] = await Promise.all([tools.specsOf(agent, from), ...code])
     return { host, modules: found, names: [...names], rehearsed }
   }
 
-  #isLocal(cell: Cell): boolean {
-    return this.#kit !== undefined || (cell.index === ORCHESTRATOR_INDEX && 'run' in this.#protocol)
+  #isLocal(agent: Agent): boolean {
+    return this.#kit !== undefined || (agent.index === ORCHESTRATOR_INDEX && 'run' in this.#protocol)
   }
 
-  roomFor(cell: Cell): Promise<void> | undefined {
-    if (this.#isLocal(cell)) return undefined
-    const { isolation, maxHeapMb } = cell.settings
+  roomFor(agent: Agent): Promise<void> | undefined {
+    if (this.#isLocal(agent)) return undefined
+    const { isolation, maxHeapMb } = agent.settings
     return isolation === 'shared' ? this.#shared.room() : this.#spawner.room(maxHeapMb)
   }
 
-  threadFor(cell: Cell): Thread {
-    if (this.#isLocal(cell)) return this.#localThread(cell)
-    const { isolation, maxHeapMb } = cell.settings
-    const ofRun = cell.run !== undefined
-    return isolation === 'shared' ? this.#shared.seat(cell.name, ofRun) : this.#spawner.spawn(maxHeapMb, ofRun)
+  threadFor(agent: Agent): Thread {
+    if (this.#isLocal(agent)) return this.#localThread(agent)
+    const { isolation, maxHeapMb } = agent.settings
+    const ofRun = agent.run !== undefined
+    return isolation === 'shared' ? this.#shared.seat(agent.name, ofRun) : this.#spawner.spawn(maxHeapMb, ofRun)
   }
 
-  expect(cells: readonly Cell[]): void {
-    const first = cells.find((cell) => !this.#isLocal(cell))
+  expect(agents: readonly Agent[]): void {
+    const first = agents.find((agent) => !this.#isLocal(agent))
     if (first) this.#spawner.expect(first.settings.isolation === 'shared' ? null : first.settings.maxHeapMb)
   }
 
-  #localThread(cell: Cell): LocalThread {
+  #localThread(agent: Agent): LocalThread {
     const scheduler = this.#settings.clock
-    const tools = (code: readonly ToolCode[], _name: string, life: LocalThread) =>
-      Promise.all(code.map((tool) => this.#localTool(cell, tool, life)))
-    if (cell.index === ORCHESTRATOR_INDEX)
+    const tools = (code: readonly ToolCode[], _name: string, thread: LocalThread) =>
+      Promise.all(code.map((tool) => this.#localTool(agent, tool, thread)))
+    if (agent.index === ORCHESTRATOR_INDEX)
       return new LocalThread({
         scheduler,
-        handlers: async (_name, life) => this.#recorded(cell, await this.#localScript(life)),
+        handlers: async (_name, thread) => this.#recorded(agent, await this.#localScript(thread)),
         tools,
         roster: (run) => this.roster(this.#supervisor().runs.get(run)),
       })
-    return new LocalThread({ scheduler, handlers: (_name, life) => this.#localHandlers(cell, life), tools })
+    return new LocalThread({ scheduler, handlers: (_name, thread) => this.#localHandlers(agent, thread), tools })
   }
 
-  async #localScript(life: LocalThread): Promise<AgentHandlers> {
+  async #localScript(thread: LocalThread): Promise<AgentHandlers> {
     const protocol = this.#protocol
     if ('run' in protocol) return scriptHandlers((orchestrator, query) => protocol.run(orchestrator, query))
     const specifier = String(protocol.module)
     const place = { agent: ORCHESTRATOR, specifier, option: 'orchestration.module', env: [] }
-    const { exports, code } = await this.#load(place, life)
+    const { exports, code } = await this.#load(place, thread)
     return moduleScript(exports.default, code?.shown ?? specifier, protocol.config)
   }
 
   /** Loads a module into this thread. `code`: what was imported, unless the kit has loaded it. */
-  async #load(given: Omit<LocalCode, 'from'>, life: LocalThread, settings?: Cell['settings'], tool?: ToolCode) {
+  async #load(given: Omit<LocalCode, 'from'>, thread: LocalThread, settings?: Agent['settings'], tool?: ToolCode) {
     const { resolveFrom: from } = this.#settings
     const place = { ...given, from }
-    if (this.#kit?.load) return { exports: await this.#kit.load(place, life) }
+    if (this.#kit?.load) return { exports: await this.#kit.load(place, thread) }
     const { href, ...found } = await loadable(place.specifier, place.option, { host: true, from })
     const code = { ...tool, ...found, module: href }
     try {
@@ -215,34 +215,34 @@ export class Provision implements Provisioning {
     }
   }
 
-  async #localHandlers(cell: Cell, life: LocalThread): Promise<AgentHandlers> {
-    const handlers = this.#recorded(cell, await this.#handlersOf(cell, life))
-    return this.#kit?.around?.(cell.name, handlers, life) ?? handlers
+  async #localHandlers(agent: Agent, thread: LocalThread): Promise<AgentHandlers> {
+    const handlers = this.#recorded(agent, await this.#handlersOf(agent, thread))
+    return this.#kit?.around?.(agent.name, handlers, thread) ?? handlers
   }
 
-  #recorded({ name }: Cell, handlers: AgentHandlers): AgentHandlers {
+  #recorded({ name }: Agent, handlers: AgentHandlers): AgentHandlers {
     return this.#kit?.recorded?.(name, handlers) ?? handlers
   }
 
-  async #handlersOf({ name, settings }: Cell, life: LocalThread): Promise<AgentHandlers> {
+  async #handlersOf({ name, settings }: Agent, thread: LocalThread): Promise<AgentHandlers> {
     if (settings.playedByModel) return modelAgent(settings.instances === 1)
     const definition = this.#kit?.definitions.get(name)
     if (definition) return handlersFrom(definition, `modules.${name}`)
     const option = `${settings.option}.module`
     const place = { agent: name, specifier: settings.module ?? '', option, env: settings.env }
-    return handlersFrom((await this.#load(place, life, settings)).exports.default, option)
+    return handlersFrom((await this.#load(place, thread, settings)).exports.default, option)
   }
 
-  async #localTool({ name, settings }: Cell, tool: ToolCode, life: LocalThread): Promise<LoadedTool> {
+  async #localTool({ name, settings }: Agent, tool: ToolCode, thread: LocalThread): Promise<LoadedTool> {
     const { option } = tool
     const place = { agent: name, specifier: tool.module, option: `${option}.module`, env: settings.env }
-    const { exports, code } = await this.#load(place, life, settings, tool)
+    const { exports, code } = await this.#load(place, thread, settings, tool)
     return { tool: toolIn(exports, { ...tool, ...code }), option }
   }
 }
 
 /** Throws `ConfigurationError` for an agent without a module, and for one whose module Node keeps. */
-export function assertReloadable({ name, settings }: Cell, kit: TeamKit | undefined): void {
+export function assertReloadable({ name, settings }: Agent, kit: TeamKit | undefined): void {
   const { module, tools } = settings
   const own = tools.modules.length + tools.isolated.length > 0
   const reason = (): string | undefined => {
@@ -273,10 +273,10 @@ export function serveTeamVerbs(
   else if (kit?.outside) supervisor.tools.rehearsal = outsideOf(kit.outside)
   const gateway = new ModelGateway({
     clock,
-    resolve(wanted, { cell, run }) {
+    resolve(wanted, { agent, run }) {
       const resolved = inPlace
         ? { client: inPlace, model: wanted ?? 'default' }
-        : models.resolve(wanted, `the model of "${cell.name}"`, run.models)
+        : models.resolve(wanted, `the model of "${agent.name}"`, run.models)
       if (resolved.client.rehearsal) run.rehearsed = true
       return resolved
     },
@@ -289,7 +289,7 @@ export function serveTeamVerbs(
   const ask: HostVerb = (args, caller, signal) =>
     pauses.during(caller, async () => gateway.verb(args, caller, signal), 'model')
   calls.register([['model', ask]])
-  const router = new TaskRouter(supervisor, taskRouting, (run, cell) => budgets.left(run, cell))
+  const router = new TaskRouter(supervisor, taskRouting, (run, agent) => budgets.left(run, agent))
   calls.register([...modelTurnVerbs(supervisor), ...router.verbs])
 }
 
@@ -318,7 +318,7 @@ function rehearsalOf(supervisor: Supervisor, { models }: TeamSettings, kit: Team
 }
 
 function simulatedTools({ directory, tools }: Supervisor): string {
-  const names = [...new Set(directory.actors.flatMap((cell) => tools.harmfulOf(cell)))].sort()
+  const names = [...new Set(directory.actors.flatMap((agent) => tools.harmfulOf(agent)))].sort()
   if (names.length === 0) return ''
   const these =
     names.length === 1 ? 'This tool does not run, but is' : `These ${names.length} tools do not run, but are`

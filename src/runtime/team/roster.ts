@@ -5,7 +5,7 @@ import type { AgentRole } from '../../actors/definition/role.ts'
 import { FIXED_NAMES, ORCHESTRATOR, USER } from '../../mailbox/message.ts'
 import { AgentTerminatedError, ConfigurationError, describe, TeamOverloadedError } from '../../shared/errors.ts'
 import type { MadeAgents } from '../durability/team-facts.ts'
-import { agentCell, type Cell, fixedCell } from '../host/agent.ts'
+import { type Agent, fixedCell, hostedSettings } from '../host/agent.ts'
 import { grant, refuseBeyond } from '../host/delegation.ts'
 import { statusOf } from '../host/directory.ts'
 import type { RunState } from '../host/run.ts'
@@ -39,12 +39,12 @@ export class Newcomers {
   readonly #supervisor: Supervisor
   readonly #registry: AgentRegistry
   readonly #roster: Roster
-  readonly #begin: (cell: Cell) => Promise<void>
+  readonly #begin: (agent: Agent) => Promise<void>
   #roles: readonly AgentRole[]
   #told: unknown
 
   /** `begin`: starts the agent's thread, if the team has started. An agent that cannot start leaves again. */
-  constructor(supervisor: Supervisor, registry: AgentRegistry, roster: Roster, begin: (cell: Cell) => Promise<void>) {
+  constructor(supervisor: Supervisor, registry: AgentRegistry, roster: Roster, begin: (agent: Agent) => Promise<void>) {
     this.#supervisor = supervisor
     this.#registry = registry
     this.#roster = roster
@@ -56,7 +56,7 @@ export class Newcomers {
    * Returns the agent of that name, which a caller has asked for, if the registry has it by now. If the registry cannot
    * be read, it adds no agent and the error is logged once.
    */
-  find(name: string): Cell | undefined {
+  find(name: string): Agent | undefined {
     try {
       const roles = this.#registry.read()
       if (roles === this.#roles || !roles.some((role) => role.name === name)) return undefined
@@ -67,7 +67,7 @@ export class Newcomers {
       if (error !== this.#told) this.#tell(error)
       this.#told = error
     }
-    return this.#supervisor.directory.cell(name)
+    return this.#supervisor.directory.agent(name)
   }
 
   #tell(error: unknown): void {
@@ -97,9 +97,9 @@ export class Newcomers {
     const failures: unknown[] = []
     const names = roles.map(({ name }) => name)
     for (const role of roles) {
-      const cell = this.#supervisor.directory.cell(role.name)
-      if (cell && !cell.removed) this.#compare(cell, before.get(role.name), role, reloaded)
-      else if (!cell || again)
+      const agent = this.#supervisor.directory.agent(role.name)
+      if (agent && !agent.removed) this.#compare(agent, before.get(role.name), role, reloaded)
+      else if (!agent || again)
         try {
           begun.push(this.#begin(this.#roster.add(role, names)))
           reloaded.added.push(role.name)
@@ -111,18 +111,18 @@ export class Newcomers {
     return { reloaded, begun, failures }
   }
 
-  #compare(cell: Cell, before: AgentRole | undefined, now: AgentRole, { regranted, outdated }: Reloaded): void {
+  #compare(agent: Agent, before: AgentRole | undefined, now: AgentRole, { regranted, outdated }: Reloaded): void {
     const { canDelegateTo: taken, ...old } = before ?? { name: now.name, canDelegateTo: now.canDelegateTo }
     const { canDelegateTo, ...rest } = now
     if (!isDeepStrictEqual(taken, canDelegateTo)) {
-      grant(cell, canDelegateTo)
+      grant(agent, canDelegateTo)
       regranted.push(now.name)
     }
     if (!isDeepStrictEqual(old, rest)) outdated.push(now.name)
   }
 
   /** Saves the type that an agent defines once an agent of it has started. `joins`: called when it has joined. */
-  async define({ cell: by, run }: HostCaller, given: object, joins: (cell: Cell) => void): Promise<string> {
+  async define({ agent: by, run }: HostCaller, given: object, joins: (agent: Agent) => void): Promise<string> {
     typeShape(given, 'type')
     const type = given as AgentType
     const { canDelegateTo = [] } = type
@@ -132,25 +132,25 @@ export class Newcomers {
     )
     const maker = by.settings.isAgent && !by.run ? by.name : null
     const role = this.#registry.check(type, maker)
-    const cell = this.#roster.add(role)
-    joins(cell)
-    await this.#begin(cell)
+    const agent = this.#roster.add(role)
+    joins(agent)
+    await this.#begin(agent)
     try {
       await this.#supervisor.journal.written()
       this.#registry.save(type, maker)
     } catch (error) {
-      await this.#roster.dismiss(cell)
+      await this.#roster.dismiss(agent)
       throw error
     }
     this.#takeIn(this.#registry.read())
     const own = by.settings.info.canDelegateTo
-    if (own && !own.includes(cell.name)) grant(by, [...own, cell.name]) // the registry does not know who made it
-    return cell.name
+    if (own && !own.includes(agent.name)) grant(by, [...own, agent.name]) // the registry does not know who made it
+    return agent.name
   }
 
-  #known(name: string, run: RunState): Cell {
-    const cell = this.#supervisor.directory.cell(name, run)
-    if (cell?.settings.isAgent && !cell.removed) return cell
+  #known(name: string, run: RunState): Agent {
+    const agent = this.#supervisor.directory.agent(name, run)
+    if (agent?.settings.isAgent && !agent.removed) return agent
     throw this.#supervisor.directory.unknown(name, run)
   }
 }
@@ -180,7 +180,7 @@ export class Roster implements MadeAgents {
   }
 
   get(name: string): AgentInstance | undefined {
-    if (!this.#supervisor.directory.cell(name)) this.#supervisor.directory.find(name)
+    if (!this.#supervisor.directory.agent(name)) this.#supervisor.directory.find(name)
     return this.#instances.get(name)
   }
 
@@ -188,11 +188,11 @@ export class Roster implements MadeAgents {
     return [...this.#instances.values()]
   }
 
-  #enter(agent: AgentSettings, option: string): Cell {
-    const cell = this.#supervisor.directory.add(agent.name, agentCell(agent, option))
-    this.#supervisor.journal.keep(undefined, { kind: 'name', index: cell.index, name: cell.name })
-    this.#instances.set(agent.name, agentInstance(cell, agent.role, this.#supervisor, this.#team))
-    return cell
+  #enter(settings: AgentSettings, option: string): Agent {
+    const agent = this.#supervisor.directory.add(settings.name, hostedSettings(settings, option))
+    this.#supervisor.journal.keep(undefined, { kind: 'name', index: agent.index, name: agent.name })
+    this.#instances.set(settings.name, agentInstance(agent, settings.role, this.#supervisor, this.#team))
+    return agent
   }
 
   async left(name: unknown, run?: RunState): Promise<void> {
@@ -201,25 +201,25 @@ export class Roster implements MadeAgents {
   }
 
   /** Adds an agent, which takes messages from now on; its role may name agents in `expected`. `begin` starts it. */
-  add(role: AgentRole, expected: readonly string[] = []): Cell {
-    const everybody = this.#supervisor.directory.cells.filter(({ settings, removed }) => settings.isAgent && !removed)
-    const cell = this.#enter(this.#settings.newcomer(role, 'role', namesOf(everybody), expected), 'role')
-    this.#introduce(cell)
-    return cell
+  add(role: AgentRole, expected: readonly string[] = []): Agent {
+    const everybody = this.#supervisor.directory.byIndex.filter(({ settings, removed }) => settings.isAgent && !removed)
+    const agent = this.#enter(this.#settings.newcomer(role, 'role', namesOf(everybody), expected), 'role')
+    this.#introduce(agent)
+    return agent
   }
 
   /** Starts the thread of an agent that was added, unless the start of the team has. One that cannot leaves again. */
-  async begin(cell: Cell): Promise<void> {
-    for (const each of cell.instances) if (each.beginnings === 0) void this.#supervisor.lifecycle.begin(each)
-    await this.#started(cell)
+  async begin(agent: Agent): Promise<void> {
+    for (const each of agent.instances) if (each.beginnings === 0) void this.#supervisor.lifecycle.begin(each)
+    await this.#started(agent)
   }
 
-  async #started(cell: Cell): Promise<void> {
+  async #started(agent: Agent): Promise<void> {
     const { lifecycle } = this.#supervisor
     try {
-      await Promise.all(cell.instances.map((each) => lifecycle.ready(each)))
+      await Promise.all(agent.instances.map((each) => lifecycle.ready(each)))
     } catch (error) {
-      if (!cell.removed) await this.dismiss(cell)
+      if (!agent.removed) await this.dismiss(agent)
       throw error
     }
   }
@@ -230,20 +230,20 @@ export class Roster implements MadeAgents {
     const own = lifetime === 'run' ? run : undefined
     await this.left(role.name, own)
     return this.#counted(run, callId, own, async () => {
-      const cell = own ? this.#addTo(own, role) : this.add(role)
-      const agent = { index: cell.index, name: cell.name, role, by: callId }
-      if (!cell.run) this.#made.set(cell.index, agent)
-      this.#supervisor.journal.keep(cell.run, { kind: 'agent.joined', ...agent })
-      await this.begin(cell)
-      return cell.name
+      const agent = own ? this.#addTo(own, role) : this.add(role)
+      const joined = { index: agent.index, name: agent.name, role, by: callId }
+      if (!agent.run) this.#made.set(agent.index, joined)
+      this.#supervisor.journal.keep(agent.run, { kind: 'agent.joined', ...joined })
+      await this.begin(agent)
+      return agent.name
     })
   }
 
   /** Returns the agent that a call has made in an earlier process, which died before it had answered. */
-  #madeBy(callId: string, run: RunState | undefined): Cell | undefined {
+  #madeBy(callId: string, run: RunState | undefined): Agent | undefined {
     const name = this.#byCall.get(callId)
-    const cell = name === undefined ? undefined : this.#supervisor.directory.find(name, run)
-    return cell?.removed ? undefined : cell
+    const agent = name === undefined ? undefined : this.#supervisor.directory.find(name, run)
+    return agent?.removed ? undefined : agent
   }
 
   async define(caller: HostCaller, type: object, newcomers: Newcomers | undefined): Promise<string> {
@@ -259,16 +259,16 @@ export class Roster implements MadeAgents {
 
   // ---- agents of an earlier process
 
-  rejoin(run: RunState | undefined, agent: JoinedAgent): Cell | undefined {
+  rejoin(run: RunState | undefined, agent: JoinedAgent): Agent | undefined {
     const { index, name, role, by } = agent
     this.#byCall.set(by, name)
     if (!role) return undefined // the registry has it
     if (!run) this.#made.set(index, agent)
     const settings = this.#settingsOf(run, role)
     if (!run) return this.#enter(settings, 'role')
-    const cell = this.#supervisor.directory.rejoin(name, agentCell(settings, 'role'), run, index)
-    this.#introduce(cell)
-    return cell
+    const joined = this.#supervisor.directory.rejoin(name, hostedSettings(settings, 'role'), run, index)
+    this.#introduce(joined)
+    return joined
   }
 
   assertFits(run: RunState | undefined, { role }: JoinedAgent): void {
@@ -314,12 +314,12 @@ export class Roster implements MadeAgents {
     }
   }
 
-  #addTo(run: RunState, role: AgentRole): Cell {
-    const agent = this.#settings.newcomer(role, 'role', namesOf(this.#supervisor.directory.agents(run)))
-    const cell = this.#supervisor.directory.add(agent.name, agentCell(agent, 'role'), run)
-    this.#supervisor.journal.keep(run, { kind: 'name', index: cell.index, name: cell.name })
-    this.#introduce(cell)
-    return cell
+  #addTo(run: RunState, role: AgentRole): Agent {
+    const settings = this.#settings.newcomer(role, 'role', namesOf(this.#supervisor.directory.agents(run)))
+    const agent = this.#supervisor.directory.add(settings.name, hostedSettings(settings, 'role'), run)
+    this.#supervisor.journal.keep(run, { kind: 'name', index: agent.index, name: agent.name })
+    this.#introduce(agent)
+    return agent
   }
 
   /** Rules 8 and 12: an orderly stop; what waits becomes dead letters, and who asked is told. */
@@ -327,27 +327,27 @@ export class Roster implements MadeAgents {
     return this.dismiss(this.present(name))
   }
 
-  async dismiss(cell: Cell): Promise<void> {
-    if (!cell.run) this.#instances.delete(cell.name)
-    const leaving = this.#leave(cell)
-    this.#leaving.set(keyOf(cell.name, cell.run), leaving)
+  async dismiss(agent: Agent): Promise<void> {
+    if (!agent.run) this.#instances.delete(agent.name)
+    const leaving = this.#leave(agent)
+    this.#leaving.set(keyOf(agent.name, agent.run), leaving)
     this.#tellScripts()
     await leaving
   }
 
-  async #leave(cell: Cell): Promise<void> {
-    const { name, run } = cell
-    this.#forget(cell)
+  async #leave(agent: Agent): Promise<void> {
+    const { name, run } = agent
+    this.#forget(agent)
     await this.#supervisor.lifecycle.remove(
-      cell,
+      agent,
       new AgentTerminatedError(`Agent "${name}" was removed from the team.`, { agent: name }),
     )
-    this.#forget(cell) // again, since its last turn may have stored state
-    this.#supervisor.journal.keep(run, { kind: 'agent.left', index: cell.index })
+    this.#forget(agent) // again, since its last turn may have stored state
+    this.#supervisor.journal.keep(run, { kind: 'agent.left', index: agent.index })
     this.#leaving.delete(keyOf(name, run))
   }
 
-  #forget({ index, instances }: Cell): void {
+  #forget({ index, instances }: Agent): void {
     this.#made.delete(index)
     for (const each of instances) each.state = undefined
     this.#supervisor.sharedStates.forget(index)
@@ -359,31 +359,31 @@ export class Roster implements MadeAgents {
    * Announces a new agent to all running threads, or, for an agent of a run, to those that know the run. Threads that
    * start later have the name from the start.
    */
-  #introduce({ name, index, run }: Cell): void {
+  #introduce({ name, index, run }: Agent): void {
     const { directory, frames, replies } = this.#supervisor
     const about = run?.index ?? 0
-    for (const cell of directory.actors)
-      if (cell.life && (about === 0 || cell.life.announced.has(about)))
-        replies.reply(cell, frames.teamNotice(about, { newcomer: { name, index } }))
+    for (const agent of directory.actors)
+      if (agent.incarnation && (about === 0 || agent.incarnation.announced.has(about)))
+        replies.reply(agent, frames.teamNotice(about, { newcomer: { name, index } }))
     this.#tellScripts()
   }
 
   #tellScripts(): void {
     const { directory, frames, provisioning, replies, runs } = this.#supervisor
-    for (const cell of directory.cells) {
-      if (cell.settings.isAgent || !cell.life?.thread.isolated) continue
-      for (const index of cell.life.announced)
+    for (const agent of directory.byIndex) {
+      if (agent.settings.isAgent || !agent.incarnation?.thread.isolated) continue
+      for (const index of agent.incarnation.announced)
         if (runs.has(index))
-          replies.reply(cell, frames.teamNotice(index, { roster: provisioning.roster(runs.get(index)) }))
+          replies.reply(agent, frames.teamNotice(index, { roster: provisioning.roster(runs.get(index)) }))
     }
   }
 
   async restart(name: string): Promise<void> {
     const { lifecycle } = this.#supervisor
-    const cell = this.present(name)
-    const stopped = cell.instances.filter((each) => each.stopped)
+    const agent = this.present(name)
+    const stopped = agent.instances.filter((each) => each.stopped)
     if (stopped.length === 0) {
-      const status = statusOf(cell)
+      const status = statusOf(agent)
       const text = `Agent "${name}" is not stopped (it is ${status}); restartAgent begins again with one that was stopped for good.`
       throw new ConfigurationError(text, { path: 'name', agent: name, got: status, accepted: 'failed' })
     }
@@ -393,16 +393,16 @@ export class Roster implements MadeAgents {
   /** Throws `UnknownAgentError`, and `ConfigurationError` for wrong options and for an agent without code to load. */
   reloader(name: string, options: ReloadOptions, kit: TeamKit | undefined): () => Promise<void> {
     reloadOptions(options, '')
-    const cell = this.present(name)
-    assertReloadable(cell, kit)
-    return () => this.#reloads.reload(cell, options)
+    const agent = this.present(name)
+    assertReloadable(agent, kit)
+    return () => this.#reloads.reload(agent, options)
   }
 
-  delegator(name: string): Cell {
-    return name === USER || name === ORCHESTRATOR ? this.#supervisor.directory.cell(name)! : this.present(name)
+  delegator(name: string): Agent {
+    return name === USER || name === ORCHESTRATOR ? this.#supervisor.directory.agent(name)! : this.present(name)
   }
 
-  present(name: string): Cell {
+  present(name: string): Agent {
     return this.#supervisor.directory.requirePresent(name)
   }
 }
@@ -414,7 +414,7 @@ export const noRegistry = (asked: string) =>
     { path: 'registry' },
   )
 
-const namesOf = (cells: readonly Cell[]) => cells.map(({ name }) => name)
+const namesOf = (agents: readonly Agent[]) => agents.map(({ name }) => name)
 
 /** Names are unique in the team, and in each run. */
 const keyOf = (name: string, run: RunState | undefined) => `${run?.index ?? 0} ${name}`

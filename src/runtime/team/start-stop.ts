@@ -7,18 +7,18 @@ import type { Memory } from '../../mailbox/frame.ts'
 import { pause, shape } from '../../shared/checks.ts'
 import { RunAbortedError, StartFailedError, TeamClosedError } from '../../shared/errors.ts'
 import type { TeamLog } from '../durability/team-log.ts'
-import type { Cell } from '../host/agent.ts'
+import type { Agent } from '../host/agent.ts'
 import { ORCHESTRATOR_INDEX } from '../host/directory.ts'
 import { unknownStep } from '../host/journal.ts'
 import type { RunBook } from '../runs/runs.ts'
 import type { Supervisor } from '../supervision/host.ts'
-import { hasOwnThread } from '../supervision/pending-life.ts'
+import { hasOwnThread } from '../supervision/pending-incarnation.ts'
 
 export function delegateTask(
   supervisor: Supervisor,
   runs: RunBook,
-  from: Cell,
-  to: Cell,
+  from: Agent,
+  to: Agent,
   input: TaskInput,
   context?: unknown,
 ): Promise<AgentTask> {
@@ -121,33 +121,33 @@ export class TeamLife {
       this.#started = undefined // a log that cannot be taken may be free a moment later
       throw error
     }
-    const living = directory.actors.slice(ORCHESTRATOR_INDEX).filter((cell) => !cell.removed && !cell.run)
+    const living = directory.actors.slice(ORCHESTRATOR_INDEX).filter((agent) => !agent.removed && !agent.run)
     const agents = living.filter(hasOwnThread)
     const registered = agents.length > places.max || !this.#closesThreads ? this.#register(agents) : undefined
-    if (!registered) provisioning.expect(living.filter((cell) => cell.beginnings === 0 && !cell.stopped))
+    if (!registered) provisioning.expect(living.filter((agent) => agent.beginnings === 0 && !agent.stopped))
     const outcomes = await Promise.allSettled(
       living.map(
-        async (cell) =>
-          registered?.get(cell) ??
-          Promise.all([cell.beginnings > 0 || cell.stopped || lifecycle.begin(cell), lifecycle.ready(cell)]),
+        async (agent) =>
+          registered?.get(agent) ??
+          Promise.all([agent.beginnings > 0 || agent.stopped || lifecycle.begin(agent), lifecycle.ready(agent)]),
       ),
     )
-    this.#supervisor.caution.start()
+    this.#supervisor.stagedStart.start()
     for (const [at, outcome] of outcomes.entries())
       if (outcome.status === 'rejected' && !living[at]!.removed) throw outcome.reason
   }
 
   /** Looks for the code of agents that begin with their first message: there are more than may have a thread. */
-  #register(agents: readonly Cell[]): Map<Cell, Promise<void>> {
+  #register(agents: readonly Agent[]): Map<Agent, Promise<void>> {
     const { lifecycle } = this.#supervisor
     const lines: Promise<void>[] = []
-    const registered = new Map<Cell, Promise<void>>()
-    for (const [at, cell] of agents.entries()) {
-      if (cell.beginnings > 0 || cell.stopped || cell.dormant) continue
+    const registered = new Map<Agent, Promise<void>>()
+    for (const [at, agent] of agents.entries()) {
+      if (agent.beginnings > 0 || agent.stopped || agent.passivated) continue
       const before = lines[at % AT_ONCE] ?? Promise.resolve()
-      const own = before.then(() => lifecycle.register(cell))
+      const own = before.then(() => lifecycle.register(agent))
       lines[at % AT_ONCE] = own.catch(() => {})
-      registered.set(cell, own)
+      registered.set(agent, own)
     }
     return registered
   }
@@ -199,7 +199,7 @@ export class TeamLife {
     const { directory, lifecycle, pools, tools, spawner } = this.#supervisor
     this.#runs.endings.abortAll(new RunAbortedError('The team was closed.', { reason: 'close' }))
     await this.#runs.drain.quiet()
-    for (const cell of [...directory.cells].slice(ORCHESTRATOR_INDEX).reverse()) await lifecycle.endAll(cell)
+    for (const agent of [...directory.byIndex].slice(ORCHESTRATOR_INDEX).reverse()) await lifecycle.endAll(agent)
     tools.close()
     if (this.#closesThreads) await Promise.all([spawner.close(), pools.close()])
     this.#runs.line.room.leave(this.#runs.line)
@@ -209,6 +209,6 @@ export class TeamLife {
 
 const isInStep = ({ directory, tools }: Supervisor): boolean =>
   tools.isUnrepeatable ||
-  directory.living.some((cell) => [...cell.mailbox.handed.all()].some((envelope) => unknownStep(cell, envelope)))
+  directory.living.some((agent) => [...agent.mailbox.handed.all()].some((envelope) => unknownStep(agent, envelope)))
 
 const closedError = () => new TeamClosedError('The team is closed; make a new one with createTeam.', {})

@@ -13,7 +13,7 @@ import {
   TeamOverloadedError,
   UnknownRunError,
 } from '../../shared/errors.ts'
-import type { Cell } from '../host/agent.ts'
+import type { Agent } from '../host/agent.ts'
 import { ORCHESTRATOR_INDEX } from '../host/directory.ts'
 import { directoryOf, type RunState } from '../host/run.ts'
 import type { RuntimeEvent } from '../runs/events.ts'
@@ -118,7 +118,7 @@ export abstract class TeamRuns {
     const run = this.supervisor.runs.find(runId)
     if (!run) throw unknownRun(runId)
     const { directory, names } = this.supervisor
-    const past = pastInMemory(run, { names, indexOf: (name) => directory.cell(name, run)?.index })
+    const past = pastInMemory(run, { names, indexOf: (name) => directory.agent(name, run)?.index })
     return new LoggedReplay(past, redactor)
   }
 
@@ -224,7 +224,7 @@ export abstract class TeamRuns {
    * console.log(result.success ? result.finalOutput : result.error.message)
    */
   async execute<T = undefined>(query: string | Content, options: RunOptions<T> = {}): Promise<MultiAgentResult<T>> {
-    return this.resultOf(query, options, this.supervisor.directory.cells[ORCHESTRATOR_INDEX]!)
+    return this.resultOf(query, options, this.supervisor.directory.byIndex[ORCHESTRATOR_INDEX]!)
   }
 
   /**
@@ -235,7 +235,7 @@ export abstract class TeamRuns {
    * @throws {ConfigurationError} for a wrong option, or a `runId` of a run with another query.
    */
   launch<T = undefined>(query: string | Content, options: RunOptions<T> = {}): Run<T> {
-    const run = this.runBook.launch(query, options, this.supervisor.directory.cells[ORCHESTRATOR_INDEX]!, true)
+    const run = this.runBook.launch(query, options, this.supervisor.directory.byIndex[ORCHESTRATOR_INDEX]!, true)
     run.state.held = true
     return run
   }
@@ -246,7 +246,7 @@ export abstract class TeamRuns {
   protected async resultOf<T>(
     query: string | Content,
     options: RunOptions<T>,
-    target: Cell,
+    target: Agent,
   ): Promise<MultiAgentResult<T>> {
     try {
       const { state, result } = this.runBook.launch(query, options, target)

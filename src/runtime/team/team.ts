@@ -1,5 +1,5 @@
 /**
- * A running team: the supervisor with all its parts, the agents' cells, the runs. It takes a protocol as a value and
+ * A running team: the supervisor with all its parts, the agents, the runs. It takes a protocol as a value and
  * knows no strategy; `src/team.ts` joins the two.
  */
 import { readFileSync } from 'node:fs'
@@ -16,7 +16,7 @@ import { ConfigurationError } from '../../shared/errors.ts'
 import { hashOf } from '../../shared/random.ts'
 import type { TeamParts } from '../durability/team-facts.ts'
 import { TeamLog } from '../durability/team-log.ts'
-import type { Cell } from '../host/agent.ts'
+import type { Agent } from '../host/agent.ts'
 import { delegationGraph, mayDelegate } from '../host/delegation.ts'
 import { guardedLogger } from '../logging/logger.ts'
 import { detectorsOf } from '../observers/detectors.ts'
@@ -124,7 +124,7 @@ export class TeamRuntime extends TeamRuns {
       history: (of, runId) => this.messagesOf(runId, of.name),
     })
     if (settings.registry)
-      this.#newcomers = new Newcomers(this.supervisor, settings.registry, this.#roster, (cell) => this.#begin(cell))
+      this.#newcomers = new Newcomers(this.supervisor, settings.registry, this.#roster, (agent) => this.#begin(agent))
     this.parts = { budgets: budget, madeAgents: this.#roster }
     const { durableLog } = settings
     const isKept = durableLog && (!kit || kit.newStore)
@@ -170,8 +170,8 @@ export class TeamRuntime extends TeamRuns {
 
   // ---- messages and agents
 
-  async #runAlone(cell: Cell, task: string | Content, options: RunOptions): Promise<string> {
-    const result = await this.resultOf(task, options, cell)
+  async #runAlone(agent: Agent, task: string | Content, options: RunOptions): Promise<string> {
+    const result = await this.resultOf(task, options, agent)
     if (result.success) return result.finalOutput
     throw result.error
   }
@@ -255,22 +255,22 @@ export class TeamRuntime extends TeamRuns {
   async addAgent(role: AgentRole): Promise<AgentInstance> {
     await this.#roster.left(reading('role', () => role?.name))
     this.#life.assertOpen()
-    const cell = this.#roster.add(role)
-    const instance = this.#roster.get(cell.name)!
-    await this.runBook.holds.until(this.#begin(cell))
+    const agent = this.#roster.add(role)
+    const instance = this.#roster.get(agent.name)!
+    await this.runBook.holds.until(this.#begin(agent))
     return instance
   }
 
   /** Starts an agent that has joined a team at work, once the durable log says which place its name has. */
-  async #begin(cell: Cell): Promise<void> {
+  async #begin(agent: Agent): Promise<void> {
     if (!this.#life.hasBegun) return
     try {
       await this.#life.untilRead()
     } catch (error) {
-      await this.#roster.dismiss(cell)
+      await this.#roster.dismiss(agent)
       throw error
     }
-    await this.#roster.begin(cell)
+    await this.#roster.begin(agent)
   }
 
   /**

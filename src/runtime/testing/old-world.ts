@@ -84,7 +84,7 @@ export class OldWorld {
     if (verb !== 'model' && verb !== 'tool' && verb !== 'ask' && verb !== 'approve') return real
     return (args, caller, signal) => {
       const asked = askedBy(verb, Object(args))
-      const turn = asked && this.#turn(caller.cell.name, caller.cell.messageIdOf(caller.turn))
+      const turn = asked && this.#turn(caller.agent.name, caller.agent.messageIdOf(caller.turn))
       if (!turn) return real(args, caller, signal)
       if (asked.name === APPROVAL && asked.kind === 'question') return this.#approval(turn, asked, verb, signal)
       if (asked.kind === 'question') return this.#person(turn, asked, () => real(args, caller, signal), caller)
@@ -158,12 +158,12 @@ interface Reported {
 async function modelCall(
   outcome: Promise<unknown>,
   { stream }: Partial<ModelCall>,
-  { run, cell, turn, say }: HostCaller,
+  { run, agent, turn, say }: HostCaller,
   { record, tookMs }: Reported,
 ): Promise<unknown> {
   const answer = (await outcome) as ModelAnswer
   const { usage, model, rehearsed, text } = answer
-  const of = { agent: cell.name, index: cell.index, turn, messageId: cell.messageIdOf(turn) }
+  const of = { agent: agent.name, index: agent.index, turn, messageId: agent.messageIdOf(turn) }
   record(run, { kind: 'model.called', ...of, model, usage, durationMs: tookMs(), rehearsed, error: null })
   if (stream && text !== '') say(text)
   return answer
@@ -172,10 +172,10 @@ async function modelCall(
 async function toolCall(
   outcome: Promise<unknown>,
   { name, input, callId }: Partial<ToolCall>,
-  { run, cell, turn }: HostCaller,
+  { run, agent, turn }: HostCaller,
   { record, tookMs }: Reported,
 ): Promise<unknown> {
-  const call = { agent: cell.name, messageId: cell.messageIdOf(turn), callId: String(callId), tool: String(name) }
+  const call = { agent: agent.name, messageId: agent.messageIdOf(turn), callId: String(callId), tool: String(name) }
   record(run, { kind: 'tool.started', ...call, input })
   let error: DramatisError | null = null
   try {

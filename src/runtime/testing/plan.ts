@@ -67,13 +67,13 @@ export class Faults {
     return this.#hanging > 0
   }
 
-  around(agent: string, handlers: AgentHandlers, life: LocalThread): AgentHandlers {
-    return aroundTurns(handlers, (message, context, work) => this.#turn(agent, life, message, context, work))
+  around(agent: string, handlers: AgentHandlers, thread: LocalThread): AgentHandlers {
+    return aroundTurns(handlers, (message, context, work) => this.#turn(agent, thread, message, context, work))
   }
 
   #turn<T>(
     agent: string,
-    life: LocalThread,
+    thread: LocalThread,
     message: TypedMessage,
     context: AgentContext,
     work: Work<T>,
@@ -86,14 +86,14 @@ export class Faults {
     this.injected.push({ fault, agent, at: this.#clock.now() })
     switch (fault) {
       case 'crash':
-        this.#killSometime(agent, life)
+        this.#killSometime(agent, thread)
         return work()
       case 'delay':
         return this.#delayed(context, work)
       case 'duplicate':
-        return this.#cutOff(agent, life, work)
+        return this.#cutOff(agent, thread, work)
       case 'hang':
-        return this.#hang(AbortSignal.any([context.signal, life.ended]))
+        return this.#hang(AbortSignal.any([context.signal, thread.ended]))
       case 'refuse':
         throw context.refuse('the rehearsal let it refuse this task')
     }
@@ -109,11 +109,11 @@ export class Faults {
   /**
    * Ends the thread after some steps of the scheduler, or after some time. By then the agent may work, wait or be done.
    */
-  #killSometime(agent: string, life: LocalThread): void {
-    const kill = () => this.#kill(agent, life)
+  #killSometime(agent: string, thread: LocalThread): void {
+    const kill = () => this.#kill(agent, thread)
     if (this.#dice.chance(0.25)) {
       const timer = this.#clock.timer(this.#anyTime(), kill)
-      onAbort(life.ended, () => timer.cancel())
+      onAbort(thread.ended, () => timer.cancel())
       return
     }
     const after = (steps: number): void => (steps === 0 ? kill() : this.#clock.defer(() => after(steps - 1)))
@@ -135,9 +135,9 @@ export class Faults {
   }
 
   /** Runs the whole turn, then ends the thread before the host learns of the turn's end. */
-  async #cutOff<T>(agent: string, life: LocalThread, work: Work<T>): Promise<T> {
+  async #cutOff<T>(agent: string, thread: LocalThread, work: Work<T>): Promise<T> {
     const result = await work()
-    this.#kill(agent, life)
+    this.#kill(agent, thread)
     return result
   }
 
@@ -153,9 +153,9 @@ export class Faults {
     })
   }
 
-  #kill(agent: string, life: LocalThread): void {
+  #kill(agent: string, thread: LocalThread): void {
     const error = new AgentCrashedError(`The rehearsal ended the life of agent "${agent}".`, { agent })
-    life.kill({ code: 1, error, outside: true })
+    thread.kill({ code: 1, error, outside: true })
   }
 }
 

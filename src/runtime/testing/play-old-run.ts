@@ -107,7 +107,7 @@ export async function playOldRun(
     definitions: new Map(Object.entries(modules)),
     models: stage.models,
     realTools: false,
-    load: (code, life) => stage.load(code, life),
+    load: (code, thread) => stage.load(code, thread),
     recorded: (agent, handlers) => world.around(agent, handlers),
     serve: (verb, real, record) => world.serve(verb, real, record),
     ...(run.facts.length > 0 && { newStore: () => new GivenLog(run.facts, old.startedAt) }),

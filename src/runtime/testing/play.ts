@@ -147,9 +147,9 @@ export async function playSeed(
     models: stage.models,
     realTools: stage.realTools,
     outside: (tool, work) => stage.outside(tool, work),
-    load: (code, life) => stage.load(code, life),
+    load: (code, thread) => stage.load(code, thread),
     recorded: (agent, handlers) => stage.recorded(agent, handlers),
-    around: (agent, handlers, life) => faults.around(agent, handlers, life),
+    around: (agent, handlers, thread) => faults.around(agent, handlers, thread),
   })
   let run: Run | undefined
   let found: DramatisError | undefined

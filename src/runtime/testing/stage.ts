@@ -172,7 +172,7 @@ export class Stage {
   }
 
   /** Returns the exports of a module, in a sandbox that ends with the agent's thread. */
-  async load({ agent, specifier, from, option, env }: LocalCode, life: LocalThread): Promise<Exports> {
+  async load({ agent, specifier, from, option, env }: LocalCode, thread: LocalThread): Promise<Exports> {
     const script = await this.clock.outside(this.#theatre.scripts.agent(specifier, from, option))
     const number = (this.#lives.get(agent) ?? 0) + 1
     this.#lives.set(agent, number)
@@ -181,9 +181,9 @@ export class Stage {
       symbols: THREAD_API,
       modules: this.#theatre.modules,
       print: (line) => this.#theatre.logger.info({ agent }, line),
-      died: (code, error) => life.kill({ code, error: error && diedOf(agent, error) }),
+      died: (code, error) => thread.kill({ code, error: error && diedOf(agent, error) }),
     })
-    onAbort(life.ended, () => sandbox.close())
+    onAbort(thread.ended, () => sandbox.close())
     try {
       return exportsOfRequired(sandbox.run(script))
     } catch (error) {

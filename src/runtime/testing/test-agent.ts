@@ -148,23 +148,24 @@ class Bench<D extends AgentDefinition> extends TeamRuntime implements TestAgent<
     const { deadLetters } = this.supervisor.journal
     const before = deadLetters.total
     await this.getAgent(this.#name)!.receiveMessage({ ...given, recipient: this.#name } as AgentMessage)
-    const { mailbox } = this.supervisor.directory.cell(this.#name)!
+    const { mailbox } = this.supervisor.directory.agent(this.#name)!
     while (!mailbox.empty) await nextTurn()
     const died = before === deadLetters.total ? [] : deadLetters.list().slice(before - deadLetters.total)
     for (const { reason, errors } of died) if (reason === 'failed' && errors.length > 0) throw errors[0]
   }
 
   get state(): Types<D>['state'] {
-    return this.supervisor.directory.cell(this.#name)?.state ?? this.#initialState()
+    return this.supervisor.directory.agent(this.#name)?.state ?? this.#initialState()
   }
 
   async restart(): Promise<void> {
     await this.start()
-    const cell = this.supervisor.directory.cell(this.#name)!
-    const { life } = cell
-    if (life?.thread instanceof LocalThread) life.thread.kill({ code: 1, error: undefined, outside: true })
-    while (cell.life === life) await nextTurn()
-    await this.supervisor.lifecycle.ready(cell)
+    const agent = this.supervisor.directory.agent(this.#name)!
+    const { incarnation } = agent
+    if (incarnation?.thread instanceof LocalThread)
+      incarnation.thread.kill({ code: 1, error: undefined, outside: true })
+    while (agent.incarnation === incarnation) await nextTurn()
+    await this.supervisor.lifecycle.ready(agent)
   }
 }
 

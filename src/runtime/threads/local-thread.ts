@@ -1,6 +1,6 @@
 /**
  * A loop in the host's own thread: the protocol script's, and in tests every agent's. The same loop over the same
- * rings; only bells and death are different.
+ * rings; only wakeups and death are different.
  */
 import type { Assignment, CodeAssignment, RosterEntry, Started, ToolCode } from '../../actors/definition/assignment.ts'
 import { type AgentHandlers, handlersOf } from '../../actors/definition/definition.ts'
@@ -13,10 +13,10 @@ import type { StoredBytes, Thread, ThreadExit } from './thread.ts'
 
 export interface LocalOptions {
   scheduler: Scheduler
-  /** Gives the code that runs here for the agent of that name, in this life of it. */
-  handlers(name: string, life: LocalThread): AgentHandlers | Promise<AgentHandlers>
-  /** Loads the tools of the agent that stand in modules, into this thread, for this life. None by default. */
-  tools?(code: readonly ToolCode[], name: string, life: LocalThread): Promise<LoadedTool[]>
+  /** Gives the code that runs here for the agent of that name, in this incarnation of it. */
+  handlers(name: string, thread: LocalThread): AgentHandlers | Promise<AgentHandlers>
+  /** Loads the tools of the agent that stand in modules, into this thread, for this incarnation. None by default. */
+  tools?(code: readonly ToolCode[], name: string, thread: LocalThread): Promise<LoadedTool[]>
   /** Set for a protocol script: who is in the team now, and in that run. */
   roster?: (run: number) => readonly RosterEntry[]
 }
@@ -31,7 +31,7 @@ export class LocalThread implements Thread {
   readonly warm = false
   readonly #options: LocalOptions
   #ring: (() => void) | undefined
-  #bell: (() => void) | undefined
+  #wakeUp: (() => void) | undefined
   readonly #exits: ((exit: ThreadExit) => void)[] = []
   #loop: AgentLoop | undefined
   #bytesOf: StoredBytes | undefined
@@ -53,7 +53,7 @@ export class LocalThread implements Thread {
     this.#exits.push(listener)
   }
   onPrint(): void {}
-  onForeignPost(): void {}
+  onOwnPost(): void {}
   givesBytes(bytesOf: StoredBytes): void {
     this.#bytesOf = bytesOf
   }
@@ -62,7 +62,7 @@ export class LocalThread implements Thread {
   ring(): void {
     const { scheduler } = this.#options
     scheduler.defer(() => {
-      if (!this.ended.aborted) this.#bell?.()
+      if (!this.ended.aborted) this.#wakeUp?.()
     })
   }
 
@@ -101,7 +101,7 @@ export class LocalThread implements Thread {
           ring: () => scheduler.defer(() => this.#ring?.()),
           bytesOf: (hash) => this.#bytesOf?.(hash),
           onRing: (listener) => {
-            this.#bell = listener
+            this.#wakeUp = listener
           },
         },
         roster && ((turn) => new ScriptContext(turn, () => roster(turn.start.run))),
@@ -124,7 +124,7 @@ export class LocalThread implements Thread {
     this.kill({ code: 1, error: undefined })
   }
 
-  /** Ends this life as a crash would: what it had published stays, what it does from now on is written nowhere. */
+  /** Ends this incarnation as a crash would: what it had published stays, what it does from now on is written nowhere. */
   kill(exit: ThreadExit): void {
     if (this.ended.aborted) return
     this.#end.abort()

@@ -178,7 +178,7 @@ class Seat implements Thread {
     this.#exits.push(listener)
   }
   onPrint(): void {} // it has no code that could print; what Node warns of is the thread's
-  onForeignPost(): void {}
+  onOwnPost(): void {}
   givesBytes(): void {} // it has no code that could read them
   ring(): void {
     this.shared.base.ring(this.number)

@@ -211,8 +211,8 @@ export interface Thread {
   onRing(listener: () => void): void
   onExit(listener: (exit: ThreadExit) => void): void
   onPrint(listener: PrintListener): void
-  /** Anything that the agent itself posted to its parent port: no bell, so nothing that the runtime knows. */
-  onForeignPost(listener: () => void): void
+  /** Anything that the agent itself posted to its parent port: no wakeup, so nothing that the runtime knows. */
+  onOwnPost(listener: () => void): void
   /** Sets what gives the agent's code the bytes of stored parts. */
   givesBytes(bytesOf: StoredBytes): void
   ring(): void

@@ -1,5 +1,5 @@
 /**
- * The thread of an agent: a worker with the bundled entry. Its bell is an empty post; the control plane is Comlink on a
+ * The thread of an agent: a worker with the bundled entry. Its wakeup is an empty post; the control plane is Comlink on a
  * port of its own. Each call of the control plane settles when the thread dies.
  */
 
@@ -293,14 +293,14 @@ export class WorkerThread implements SeatedThread {
 
   /**
    * Waits for the first post, which says that the thread has booted, before any code of an agent is loaded. Later posts
-   * are bells.
+   * are wakeups.
    */
   #boot(take: (compiled: Uint8Array | undefined) => void): Promise<void> {
     return new Promise((resolve) => {
       this.#worker.once('message', ({ tid, compiled }: { tid: number; compiled: Uint8Array | undefined }) => {
         this.#clock.tid = tid
         take(compiled)
-        // A single listener for both kinds, because two would cost each bell a copy of the listener list.
+        // A single listener for both kinds, because two would cost each wakeup a copy of the listener list.
         this.#worker.on('message', (bell) => (bell === 0 ? this.#rung() : this.#foreignPost()))
         resolve()
       })
@@ -309,7 +309,7 @@ export class WorkerThread implements SeatedThread {
 
   unref(): void {
     unrefWorker(this.#worker)
-    void this.booted.then(() => this.#worker.unref()) // the listener for bells has reffed it again
+    void this.booted.then(() => this.#worker.unref()) // the listener for wakeups has reffed it again
   }
 
   #readLines(stream: NodeJS.ReadableStream): void {
@@ -333,7 +333,7 @@ export class WorkerThread implements SeatedThread {
   onPrint(listener: PrintListener): void {
     this.#print = listener
   }
-  onForeignPost(listener: () => void): void {
+  onOwnPost(listener: () => void): void {
     this.#foreignPost = listener
   }
   givesBytes(bytesOf: StoredBytes): void {

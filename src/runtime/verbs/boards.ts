@@ -15,7 +15,7 @@ import { ASKS, copyId, type FrameFields, LOG_ONLY, MANY, SEND, TO_ALL } from '..
 import { jsonIssue } from '../../mailbox/message.ts'
 import { ConfigurationError, describe } from '../../shared/errors.ts'
 import type { Admission } from '../host/admission.ts'
-import type { Cell } from '../host/agent.ts'
+import type { Agent } from '../host/agent.ts'
 import type { Core } from '../host/core.ts'
 import type { RunState } from '../host/run.ts'
 import type { Unrecorded } from '../log/records.ts'
@@ -47,19 +47,19 @@ export class Boards {
 
   get verbs(): [Verb, HostVerb][] {
     const on = (use: (board: Blackboard, args: Arguments, signal: AbortSignal) => unknown): HostVerb => {
-      return (args, { cell, run }, signal) => use(this.view(run, cell.name), args as Arguments, signal)
+      return (args, { agent, run }, signal) => use(this.view(run, agent.name), args as Arguments, signal)
     }
     return [
-      ['blackboard.write', (args, { cell, run }) => this.publish(cell, run, args as Arguments)],
+      ['blackboard.write', (args, { agent, run }) => this.publish(agent, run, args as Arguments)],
       ['blackboard.read', on((board, { key }) => board.read(key))],
       ['blackboard.query', on((board, args) => board.query(args))],
       ['blackboard.history', on((board, { key }) => board.getHistory(key))],
       [
         'blackboard.waitFor',
-        (args, { cell, run, passedMs }, signal) =>
-          this.#waitFor(this.view(run, cell.name), args as Arguments, signal, passedMs),
+        (args, { agent, run, passedMs }, signal) =>
+          this.#waitFor(this.view(run, agent.name), args as Arguments, signal, passedMs),
       ],
-      ['subscribe', (args, { cell, run }) => this.subscribe(cell, run, (args as Arguments).pattern)],
+      ['subscribe', (args, { agent, run }) => this.subscribe(agent, run, (args as Arguments).pattern)],
     ]
   }
 
@@ -133,25 +133,29 @@ export class Boards {
    * Sends each new entry that matches to the agent's `observe`, in order and across restarts; once, however often the
    * agent subscribes. The history has the subscription.
    */
-  subscribe(cell: Cell, run: RunState, pattern: string): void {
-    if (this.subscribeAgain(cell, run, pattern))
-      this.#log(run, { type: 'subscribe', sender: cell.index, content: pattern })
+  subscribe(agent: Agent, run: RunState, pattern: string): void {
+    if (this.subscribeAgain(agent, run, pattern))
+      this.#log(run, { type: 'subscribe', sender: agent.index, content: pattern })
   }
 
   /** The same for a subscription that the history has. Returns false if it stands already. */
-  subscribeAgain(cell: Cell, run: RunState, pattern: string): boolean {
-    const key = `${cell.index} ${pattern}`
+  subscribeAgain(agent: Agent, run: RunState, pattern: string): boolean {
+    const key = `${agent.index} ${pattern}`
     if (run.subscriptions.has(key)) return false
-    const stop = this.#boardInUse(run).subscribe(pattern, (entry) => this.#publish(cell, run, entry))
+    const stop = this.#boardInUse(run).subscribe(pattern, (entry) => this.#publish(agent, run, entry))
     run.subscriptions.set(key, stop)
     return true
   }
 
   /** Writes an entry. The history has it as a message of type publish, also where nobody has subscribed to it. */
-  async publish(cell: Cell, run: RunState, { key, value, entryType, options }: Publication): Promise<BlackboardEntry> {
-    const entry = await this.view(run, cell.name).write(key, value, entryType, options)
+  async publish(
+    agent: Agent,
+    run: RunState,
+    { key, value, entryType, options }: Publication,
+  ): Promise<BlackboardEntry> {
+    const entry = await this.view(run, agent.name).write(key, value, entryType, options)
     if (this.#inHistory.get(entry)?.has(run)) return entry // another write may have come meanwhile
-    const message = { type: 'publish' as const, flags: TO_ALL, sender: cell.index, content: key }
+    const message = { type: 'publish' as const, flags: TO_ALL, sender: agent.index, content: key }
     this.#log(run, { ...message, data: JSON.stringify(entry) })
     return entry
   }
@@ -162,31 +166,31 @@ export class Boards {
     this.#core.journal.appendOwned(run, memory, bytes)
   }
 
-  #publish(cell: Cell, run: RunState, entry: BlackboardEntry): void {
+  #publish(agent: Agent, run: RunState, entry: BlackboardEntry): void {
     const before = run.told?.entry === entry ? run.told : undefined
-    if (before?.agents.has(cell.index)) return // another pattern of the same agent fits, too
-    const { waits, refuses } = policyOf(cell.settings.mailbox.overflow)
+    if (before?.agents.has(agent.index)) return // another pattern of the same agent fits, too
+    const { waits, refuses } = policyOf(agent.settings.mailbox.overflow)
     const drops = !waits && !refuses
     const { memory, bytes } = this.#core.frames.make({
       kind: SEND,
       flags: TO_ALL | (before ? MANY : 0) | (drops ? ASKS : 0),
       type: 'publish',
-      sender: this.#core.directory.cell(entry.author, run)?.index ?? 0,
-      recipient: cell.index,
+      sender: this.#core.directory.agent(entry.author, run)?.index ?? 0,
+      recipient: agent.index,
       run: run.index,
       content: entry.key,
       data: JSON.stringify(entry),
     })
     if (before) {
       copyId(before.message, 0, memory, 0)
-      before.agents.add(cell.index)
+      before.agents.add(agent.index)
     } else {
-      run.told = { entry, message: memory, agents: new Set([cell.index]) }
+      run.told = { entry, message: memory, agents: new Set([agent.index]) }
       this.#inHistory.set(entry, (this.#inHistory.get(entry) ?? new Set()).add(run))
     }
-    if (!drops) this.#core.team.force(cell.index, bytes)
+    if (!drops) this.#core.team.force(agent.index, bytes)
     this.#core.journal.appendOwned(run, memory, bytes)
-    this.#admission.message({ sender: this.#core.directory.cells[0]!, run, memory, at: 0 })
+    this.#admission.message({ sender: this.#core.directory.byIndex[0]!, run, memory, at: 0 })
   }
 
   #boardInUse(run: RunState): Board {

@@ -5,7 +5,7 @@
 
 import type { ModelAnswer, ModelCall, TokenUsage } from '../../actors/definition/model.ts'
 import { countPrompt, countTokens, loadVocabulary, mostOfPrompt } from '../../actors/model/tokens.ts'
-import type { Cell } from '../host/agent.ts'
+import type { Agent } from '../host/agent.ts'
 import type { Core } from '../host/core.ts'
 import type { Reader } from '../host/journal.ts'
 import type { RunState } from '../host/run.ts'
@@ -124,13 +124,13 @@ function layerOver(accounts: Budgets, { clock, limits }: Core): GatewayLayer {
   limits.watch(() => waiting)
   return async (pending, next) => {
     const { caller, call, model, signal } = pending
-    const { cell, run } = caller
+    const { agent, run } = caller
     const counting = accounts.of(caller)
     if (counting.length === 0) return next(pending)
     accounts.during(run, () => accounts.letRest(ledger))
     const { maxOutputTokens } = call
     const most = mostOfPrompt({ ...call, model })
-    const left = accounts.left(run, cell)
+    const left = accounts.left(run, agent)
     const wanted = most + (maxOutputTokens ?? USUAL_OUTPUT)
     const isFar = left >= FAR * wanted || (left >= wanted && most <= left * SMALL)
     const counted = async () => {
@@ -141,14 +141,14 @@ function layerOver(accounts: Budgets, { clock, limits }: Core): GatewayLayer {
     let wait: LimitWait | undefined
     const onWait = ({ limit }: TokenAccount) => {
       const { path = 'budget', tokens = null } = limit ?? {}
-      wait = { option: path, limit: tokens, runId: run.id, agent: cell.name, since: clock.now() }
+      wait = { option: path, limit: tokens, runId: run.id, agent: agent.name, since: clock.now() }
       waiting.add(wait)
       limits.reached(wait, 'calls of models wait for what others hold')
     }
     const reserving = accounts.during(run, () =>
       ledger.reserve({
-        agent: cell.name,
-        priority: cell.settings.info.priority ?? 0,
+        agent: agent.name,
+        priority: agent.settings.info.priority ?? 0,
         tokens: prompt + (maxOutputTokens ?? USUAL_OUTPUT),
         least: prompt + (maxOutputTokens ?? LEAST_OUTPUT),
         accounts: counting,
@@ -190,7 +190,7 @@ export class Budgets {
   readonly #team: TokenAccount | undefined
   readonly #ofRuns = new WeakMap<RunState, TokenAccount>()
   /** Agents of each run whose turns have called a model. */
-  readonly #atWork = new Map<RunState, Set<Cell>>()
+  readonly #atWork = new Map<RunState, Set<Agent>>()
   #current: RunState | undefined
   /** Time that the window of the team counts, in ms; 0 without one. */
   readonly windowMs: number
@@ -215,13 +215,13 @@ export class Budgets {
   }
 
   /** Returns the accounts that a call counts in. */
-  of({ run, cell }: ModelCaller): TokenAccount[] {
+  of({ run, agent }: ModelCaller): TokenAccount[] {
     const ofRun = this.#ofRun(run)
     const all = [ofRun, this.#team].filter((account) => account !== undefined)
     if (all.length === 0) return all
-    const cells = this.#atWork.get(run)
-    if (cells) cells.add(cell)
-    else this.#atWork.set(run, new Set([cell]))
+    const agents = this.#atWork.get(run)
+    if (agents) agents.add(agent)
+    else this.#atWork.set(run, new Set([agent]))
     return all
   }
 
@@ -241,7 +241,7 @@ export class Budgets {
   /**
    * Returns the tokens that an agent may still use in a run if no other agent takes them; Infinity without a budget.
    */
-  left(run: RunState, { name }: Cell): number {
+  left(run: RunState, { name }: Agent): number {
     const all = [this.#ofRun(run), this.#team]
     return Math.min(...all.map((account) => account?.left(name) ?? Number.POSITIVE_INFINITY))
   }
@@ -301,17 +301,17 @@ export class Budgets {
    * instances have ended. One whose thread has crashed has no turn until it has a new one; its call waits on.
    */
   letRest(ledger: TokenLedger): void {
-    for (const [run, cells] of this.#atWork) {
+    for (const [run, agents] of this.#atWork) {
       const ofRun = this.#ofRuns.get(run)
       const account = ofRun ?? this.#team
-      for (const cell of cells) {
-        if (cell.isAt(run) || (account && ledger.awaits(cell.name, account))) continue
-        cells.delete(cell)
-        if (ofRun && !hasNamed(cells, cell)) ledger.rest(cell.name, ofRun)
-        if (this.#team && ![...this.#atWork.values()].some((others) => hasNamed(others, cell)))
-          ledger.rest(cell.name, this.#team)
+      for (const agent of agents) {
+        if (agent.isAt(run) || (account && ledger.awaits(agent.name, account))) continue
+        agents.delete(agent)
+        if (ofRun && !hasNamed(agents, agent)) ledger.rest(agent.name, ofRun)
+        if (this.#team && ![...this.#atWork.values()].some((others) => hasNamed(others, agent)))
+          ledger.rest(agent.name, this.#team)
       }
-      if (cells.size === 0) this.#atWork.delete(run)
+      if (agents.size === 0) this.#atWork.delete(run)
     }
   }
 }
@@ -325,7 +325,7 @@ const usesOf = (account: TokenAccount, runId: string | null, windowMs: number | 
     windowMs,
   }))
 
-function hasNamed(cells: ReadonlySet<Cell>, { name }: Cell): boolean {
-  for (const cell of cells) if (cell.name === name) return true
+function hasNamed(agents: ReadonlySet<Agent>, { name }: Agent): boolean {
+  for (const agent of agents) if (agent.name === name) return true
   return false
 }

@@ -19,11 +19,11 @@ import {
 import { refused } from '../../shared/checks.ts'
 import { AgentFailedError, ConfigurationError, DramatisError, describe, errorData } from '../../shared/errors.ts'
 import type { HostMessages } from '../host/admission.ts'
-import type { Cell, OpenCall, Waiter } from '../host/agent.ts'
+import type { Agent, OpenCall, Waiter } from '../host/agent.ts'
 import type { Core } from '../host/core.ts'
 import { callRefusal } from '../host/delegation.ts'
 import type { Reader } from '../host/journal.ts'
-import type { ReplyLane } from '../host/replies.ts'
+import type { ReplyQueue } from '../host/replies.ts'
 import type { RunState, Watch } from '../host/run.ts'
 
 /** Subject of the call of a verb, by its arguments: a sync point, a key, a tool, an agent or a model. */
@@ -43,10 +43,10 @@ interface EarlierCall {
 
 export class HostCalls {
   readonly #core: Core
-  readonly #replies: ReplyLane
+  readonly #replies: ReplyQueue
   readonly verbs = new Map<Verb, HostVerb>()
 
-  constructor(core: Core, replies: ReplyLane) {
+  constructor(core: Core, replies: ReplyQueue) {
     this.#core = core
     this.#replies = replies
   }
@@ -61,15 +61,15 @@ export class HostCalls {
   }
 
   /** Serves a call. `earlier`: set if an earlier process was asked. */
-  serve(cell: Cell, run: RunState, memory: Memory, at: number, earlier?: EarlierCall): void {
+  serve(agent: Agent, run: RunState, memory: Memory, at: number, earlier?: EarlierCall): void {
     const correlation = correlationOf(memory, at)
     const turn = turnOf(memory, at)
     const { content: operation, data } = readBody(memory, at)
     const args = (data === undefined ? {} : jsonIn(data)) as Arguments & Record<string, unknown>
     const withdrawn = new AbortController()
     const settle = (result: unknown, error: DramatisError | undefined) => {
-      if (!cell.calls.delete(correlation)) return
-      const fields = { kind: RESULT, sender: 0, recipient: cell.index, run: run.index, turn, correlation }
+      if (!agent.calls.delete(correlation)) return
+      const fields = { kind: RESULT, sender: 0, recipient: agent.index, run: run.index, turn, correlation }
       const text = error ? JSON.stringify(errorData(error)) : result === undefined ? undefined : JSON.stringify(result)
       const frame = this.#core.frames.make({
         ...fields,
@@ -77,9 +77,9 @@ export class HostCalls {
         ...(text !== undefined && { data: text }),
       })
       this.#core.journal.appendOwned(run, frame.memory, frame.bytes)
-      this.#replies.reply(cell, frame)
+      this.#replies.reply(agent, frame)
     }
-    cell.calls.set(correlation, {
+    agent.calls.set(correlation, {
       turn,
       since: this.#core.clock.now(),
       verb: operation,
@@ -95,8 +95,8 @@ export class HostCalls {
     })
     const callId = idOf(memory, at)
     const { ready, passedMs = 0 } = earlier ?? {}
-    const say = (piece: string) => this.#say({ cell, turn, correlation, run }, piece)
-    const caller = { cell, turn, correlation, run, callId, passedMs, isAgain: earlier !== undefined, say }
+    const say = (piece: string) => this.#say({ agent, turn, correlation, run }, piece)
+    const caller = { agent, turn, correlation, run, callId, passedMs, isAgain: earlier !== undefined, say }
     const perform = () => this.#perform(operation, args, caller, withdrawn.signal)
     const performed = ready ? ready.then(() => (withdrawn.signal.aborted ? undefined : perform())) : perform()
     performed.then(
@@ -110,18 +110,18 @@ export class HostCalls {
   }
 
   #say(
-    { cell, run, turn, correlation }: Pick<HostCaller, 'cell' | 'run' | 'turn' | 'correlation'>,
+    { agent, run, turn, correlation }: Pick<HostCaller, 'agent' | 'run' | 'turn' | 'correlation'>,
     piece: string,
   ): void {
-    if (!cell.calls.has(correlation)) return
-    const fields = { kind: CHUNK, flags: STREAMS, recipient: cell.index, run: run.index, turn, correlation }
+    if (!agent.calls.has(correlation)) return
+    const fields = { kind: CHUNK, flags: STREAMS, recipient: agent.index, run: run.index, turn, correlation }
     const frame = this.#core.frames.make({ ...fields, sender: 0, content: piece })
     this.#core.journal.appendOwned(run, frame.memory, frame.bytes)
-    this.#replies.reply(cell, frame)
+    this.#replies.reply(agent, frame)
   }
 
   async #perform(operation: string, args: unknown, caller: HostCaller, signal: AbortSignal): Promise<unknown> {
-    const distrust = callRefusal(this.#core.logger, caller.cell, operation)
+    const distrust = callRefusal(this.#core.logger, caller.agent, operation)
     if (distrust) throw distrust
     if (!isVerb(operation)) throw noSuchVerb(operation)
     const verb = this.verbs.get(operation)
@@ -159,13 +159,13 @@ interface Arguments {
 export const watchVerbs = (core: Core, hostMessages: HostMessages): [Verb, HostVerb][] => [
   [
     'watch',
-    (args, { cell, run }) =>
-      watch(hostMessages, cell, run, core.directory.require((args as { agent: string }).agent, run)),
+    (args, { agent, run }) =>
+      watch(hostMessages, agent, run, core.directory.require((args as { agent: string }).agent, run)),
   ],
 ]
 
 /** Starts a watch. However often the watcher asks, it is notified once of each end that it has watched for. */
-export function watch(hostMessages: HostMessages, watcher: Cell, run: RunState, { index, name, gone }: Cell): void {
+export function watch(hostMessages: HostMessages, watcher: Agent, run: RunState, { index, name, gone }: Agent): void {
   const key = `${watcher.index} ${index}`
   const known = run.watches.get(key) ?? {
     watcher: watcher.index,
@@ -187,7 +187,7 @@ export function noteTold(run: RunState, memory: Memory, at: number): void {
   for (const known of run.watches.values()) if (known.watcher === watcher && known.agent === agent) known.open = false
 }
 
-function tellWatchers({ runs }: Core, hostMessages: HostMessages, { index, gone }: Cell): void {
+function tellWatchers({ runs }: Core, hostMessages: HostMessages, { index, gone }: Agent): void {
   if (!gone) return
   for (const run of runs.values())
     for (const known of run.watches.values())
@@ -207,8 +207,8 @@ export const watchers = (core: Core, hostMessages: HostMessages): Reader => ({
   next(batch) {
     for (const record of batch) {
       if (record.kind !== 'agent.status' || (record.status !== 'failed' && record.status !== 'stopped')) continue
-      const cell = core.directory.cell(record.agent, core.runs.get(record.run))
-      if (cell) tellWatchers(core, hostMessages, cell)
+      const agent = core.directory.agent(record.agent, core.runs.get(record.run))
+      if (agent) tellWatchers(core, hostMessages, agent)
     }
   },
 })

@@ -13,7 +13,7 @@
 import { idOf, timeOf } from '../../mailbox/frame.ts'
 import { type Envelope, NOT_YET, type OnMismatch } from '../../mailbox/mailbox.ts'
 import { type DramatisError, UnknownAgentError } from '../../shared/errors.ts'
-import type { Cell } from '../host/agent.ts'
+import type { Agent } from '../host/agent.ts'
 import type { Redelivery } from '../host/commits.ts'
 import type { Core } from '../host/core.ts'
 import type { Mailboxes, Requests } from '../host/mailboxes.ts'
@@ -59,7 +59,7 @@ export class ThinkingTimes {
 }
 
 interface PausedTurn {
-  readonly cell: Cell
+  readonly agent: Agent
   readonly envelope: Envelope<RunState>
 }
 
@@ -88,16 +88,16 @@ export class DeadlinePauses {
   readonly #requests: Requests
   readonly #pauses = new WeakMap<Envelope<RunState>, Pause>()
   /** Thinking times per agent (with all instances) and per run: a run's turns can also wait for its permits. */
-  readonly #times = new WeakMap<Cell | RunState, ThinkingTimes>()
+  readonly #times = new WeakMap<Agent | RunState, ThinkingTimes>()
 
-  #resumed: (cell: Cell, envelope: Envelope<RunState>) => void = () => {}
+  #resumed: (agent: Agent, envelope: Envelope<RunState>) => void = () => {}
 
   constructor(core: Core, requests: Requests) {
     this.#core = core
     this.#requests = requests
   }
 
-  onResume(listener: (cell: Cell, envelope: Envelope<RunState>) => void): void {
+  onResume(listener: (agent: Agent, envelope: Envelope<RunState>) => void): void {
     this.#resumed = listener
   }
 
@@ -106,9 +106,9 @@ export class DeadlinePauses {
    * paused for people alone.
    */
   async during<T>(waiter: VerbWaiter, work: () => Promise<T>, by: 'model' | 'person' = 'person'): Promise<T> {
-    const { cells } = this.#core.directory
-    const paused = this.#turnsBehind(waiter.cell, waiter.turn)
-    const times = [this.#timesOf(cells[waiter.cell.index]!), this.#timesOf(waiter.run)]
+    const { byIndex: agents } = this.#core.directory
+    const paused = this.#turnsBehind(waiter.agent, waiter.turn)
+    const times = [this.#timesOf(agents[waiter.agent.index]!), this.#timesOf(waiter.run)]
     this.#credit(paused)
     for (const each of times) each.begin(this.#core.clock.monotonic())
     for (const { envelope } of paused) this.#begin(envelope, by)
@@ -116,7 +116,7 @@ export class DeadlinePauses {
       return await work()
     } finally {
       for (const each of times) each.end(this.#core.clock.monotonic())
-      for (const { cell, envelope } of paused) if (this.#end(envelope, by)) this.#resumed(cell, envelope)
+      for (const { agent, envelope } of paused) if (this.#end(envelope, by)) this.#resumed(agent, envelope)
     }
   }
 
@@ -125,7 +125,7 @@ export class DeadlinePauses {
    * `askedMs`: the part in which people were asked; `spentMs`: time of its attempt that counts for the limit of the
    * turn. The next attempt here is the same for it.
    */
-  takeUp(envelope: Envelope<RunState>, pausedMs: number, askedMs: number, spentMs: number): void {
+  restore(envelope: Envelope<RunState>, pausedMs: number, askedMs: number, spentMs: number): void {
     const pause = Object.assign(this.#pauseOf(envelope), { ms: pausedMs, spentMs })
     pause.people.ms = askedMs
   }
@@ -170,22 +170,22 @@ export class DeadlinePauses {
    * Returns how long the requests that the turn waits for now have queued behind models and people. It walks the waits,
    * so it is only for a deadline that would pass.
    */
-  inLineMs(cell: Cell, envelope: Envelope<RunState>, now: number): number {
-    return this.#inLine(cell, envelope, now, new Set())
+  inLineMs(agent: Agent, envelope: Envelope<RunState>, now: number): number {
+    return this.#inLine(agent, envelope, now, new Set())
   }
 
   /**
    * Returns the longest queue time among the turn's waits, at any depth: the agent that it waits for may wait for
    * another one in a queue.
    */
-  #inLine(cell: Cell, envelope: Envelope<RunState>, now: number, seen: Set<Envelope<RunState>>): number {
-    const requests = [...this.#core.directory.cells[cell.index]!.open.values()].filter(
+  #inLine(agent: Agent, envelope: Envelope<RunState>, now: number, seen: Set<Envelope<RunState>>): number {
+    const requests = [...this.#core.directory.byIndex[agent.index]!.open.values()].filter(
       ({ turn }) => turn === envelope.turn,
     )
     const { run } = envelope
     // The turn has its answers, and waits for a permit to resume: the turns with a permit have a model or a person at
     // work.
-    if (requests.length === 0 && cell.suspended.has(run.index))
+    if (requests.length === 0 && agent.withoutPermit.has(run.index))
       return this.#times.get(run)?.within(envelope.begunAt, now) ?? 0
     let longest = 0
     seen.add(envelope)
@@ -199,11 +199,11 @@ export class DeadlinePauses {
   }
 
   /** Returns how long a request queued while its agent, or others of its run, had a model or a person at work. */
-  #stoodInLine(callee: Cell, { memory, at, run, begunAt }: Envelope<RunState>, now: number): number {
-    const { cells } = this.#core.directory
+  #stoodInLine(callee: Agent, { memory, at, run, begunAt }: Envelope<RunState>, now: number): number {
+    const { byIndex: agents } = this.#core.directory
     const sentAt = this.#core.clock.monotonic() - (this.#core.clock.now() - timeOf(memory, at))
     const until = begunAt === NOT_YET ? now : begunAt
-    const times = [this.#times.get(cells[callee.index]!), this.#times.get(run)]
+    const times = [this.#times.get(agents[callee.index]!), this.#times.get(run)]
     return Math.max(0, ...times.map((each) => each?.within(sentAt, until) ?? 0))
   }
 
@@ -213,11 +213,11 @@ export class DeadlinePauses {
    */
   #credit([first, ...behind]: PausedTurn[]): void {
     if (!first || behind.length === 0 || this.#pauses.has(first.envelope)) return
-    const ms = this.#stoodInLine(first.cell, first.envelope, this.#core.clock.monotonic())
+    const ms = this.#stoodInLine(first.agent, first.envelope, this.#core.clock.monotonic())
     if (ms > 0) for (const { envelope } of behind) this.#pauseOf(envelope).ms += ms
   }
 
-  #timesOf(whose: Cell | RunState): ThinkingTimes {
+  #timesOf(whose: Agent | RunState): ThinkingTimes {
     const times = this.#times.get(whose) ?? new ThinkingTimes()
     this.#times.set(whose, times)
     return times
@@ -233,9 +233,9 @@ export class DeadlinePauses {
   }
 
   /** Returns the turn itself, and those that wait for it, each by the request that the one before it answers. */
-  #turnsBehind(cell: Cell, turn: number): PausedTurn[] {
+  #turnsBehind(agent: Agent, turn: number): PausedTurn[] {
     const found: PausedTurn[] = []
-    for (let next = turnOf(cell, turn); next && !found.some(({ envelope }) => envelope === next?.envelope); ) {
+    for (let next = turnOf(agent, turn); next && !found.some(({ envelope }) => envelope === next?.envelope); ) {
       found.push(next)
       const request = this.#requests.of(next.envelope)
       next = request && turnOf(request.caller, request.turn)
@@ -269,9 +269,9 @@ export class DeadlinePauses {
 
 const totalOf = ({ open, since, ms }: Waited, now: number) => (open > 0 ? ms + now - since : ms)
 
-function turnOf(cell: Cell, turn: number): PausedTurn | undefined {
-  const envelope = cell.messageOf(turn)
-  return envelope && { cell: cell.holderOf(turn) ?? cell, envelope }
+function turnOf(agent: Agent, turn: number): PausedTurn | undefined {
+  const envelope = agent.messageOf(turn)
+  return envelope && { agent: agent.holderOf(turn) ?? agent, envelope }
 }
 
 /*
@@ -302,41 +302,41 @@ export class ChangedTurns {
   }
 
   /** Sets the turn of that message aside. Its run is to be interrupted. */
-  setAside(cell: Cell, envelope: Envelope<RunState>, error: DramatisError): SetAside {
+  setAside(agent: Agent, envelope: Envelope<RunState>, error: DramatisError): SetAside {
     const { memory, at, bytes, run, turn } = envelope
     let resume = () => {}
     const resumed = new Promise<void>((resolve) => {
       resume = resolve
     })
-    void this.#pauses.during({ cell, turn, correlation: 0, run }, () => resumed)
-    cell.mailbox.setAside(envelope)
-    cell.suspects.delete(envelope)
-    this.#mailboxes.freed(cell, bytes)
-    if (cell.isDoneWith(run)) this.#permits.release(run, cell)
-    this.#core.ready.touch(cell)
-    this.#core.journal.record(run, { kind: 'step.mismatch', agent: cell.name, messageId: idOf(memory, at), error })
+    void this.#pauses.during({ agent, turn, correlation: 0, run }, () => resumed)
+    agent.mailbox.setAside(envelope)
+    agent.suspects.delete(envelope)
+    this.#mailboxes.freed(agent, bytes)
+    if (agent.isDoneWith(run)) this.#permits.release(run, agent)
+    this.#core.ready.touch(agent)
+    this.#core.journal.record(run, { kind: 'step.mismatch', agent: agent.name, messageId: idOf(memory, at), error })
     return {
-      hindrance: () => this.#hindrance(cell, run),
+      hindrance: () => this.#hindrance(agent, run),
       goOn: (onMismatch) => {
         resume()
-        this.#deliver(cell, envelope, onMismatch)
+        this.#deliver(agent, envelope, onMismatch)
       },
     }
   }
 
-  #hindrance({ index, name }: Cell, { id }: RunState): DramatisError | undefined {
+  #hindrance({ index, name }: Agent, { id }: RunState): DramatisError | undefined {
     if (this.#core.directory.present(index)) return undefined
     const text = `Run "${id}" cannot go on: it has work for "${name}", which was removed from the team. Add the agent (team.addAgent) and resume the run, or cancel it.`
     return new UnknownAgentError(text, { agent: name, runId: id, missing: [name] })
   }
 
-  #deliver({ index }: Cell, envelope: Envelope<RunState>, onMismatch: OnMismatch): void {
+  #deliver({ index }: Agent, envelope: Envelope<RunState>, onMismatch: OnMismatch): void {
     const { directory, loop, team } = this.#core
     envelope.onMismatch = onMismatch
     envelope.announced = false
     envelope.startedAt = NOT_YET
     team.force(index, envelope.bytes)
-    this.#redelivery.takeUp(directory.cells[index]!, envelope)
+    this.#redelivery.restore(directory.byIndex[index]!, envelope)
     loop.wake() // nothing else may be under way
   }
 }

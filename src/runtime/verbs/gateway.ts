@@ -23,7 +23,7 @@ import type { Scheduler } from '../../shared/clock.ts'
 import { DramatisError, describe, MessageRejectedError, ModelError } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
 import { isMarkedFinal } from '../../shared/thrown.ts'
-import type { Cell } from '../host/agent.ts'
+import type { Agent } from '../host/agent.ts'
 import { type RunState, readerOf } from '../host/run.ts'
 import type { Unrecorded } from '../log/records.ts'
 import type { Redactor } from '../logging/redactor.ts'
@@ -266,7 +266,7 @@ class WatchedPieces {
     this.#caller = caller
     this.#redactor = redactor
     this.#record = record
-    this.#of = { agent: caller.cell.name, messageId, callId: caller.callId, round, answerOf }
+    this.#of = { agent: caller.agent.name, messageId, callId: caller.callId, round, answerOf }
     if (caller.isAgain) this.#supersede('retried')
   }
 
@@ -313,7 +313,7 @@ class WatchedPieces {
 }
 
 export interface ModelCaller {
-  readonly cell: Cell
+  readonly agent: Agent
   readonly run: RunState
   readonly turn: number
   /** Id of the call in the log. */
@@ -376,8 +376,8 @@ export class ModelGateway {
     this.#options = options
   }
 
-  readonly verb: HostVerb = async (args, { cell, run, turn, callId, isAgain, say }, signal) =>
-    this.call({ cell, run, turn, callId, isAgain }, checked(args), signal, say)
+  readonly verb: HostVerb = async (args, { agent, run, turn, callId, isAgain, say }, signal) =>
+    this.call({ agent, run, turn, callId, isAgain }, checked(args), signal, say)
 
   async call(
     caller: ModelCaller,
@@ -395,7 +395,7 @@ export class ModelGateway {
     const layered = layers.reduceRight<MakeCall>((next, layer) => (asked) => layer(asked, next), make)
     const ending = new AbortController()
     const detach = onAbort(signal, () => ending.abort(signal.reason))
-    const { modelTimeoutMs } = caller.cell.settings
+    const { modelTimeoutMs } = caller.agent.settings
     const timer = clock.timer(modelTimeoutMs, () => ending.abort(tooLate(caller, resolved.model, modelTimeoutMs)), true)
     try {
       const { answer, error } = await layered({ ...resolved, caller, call, signal: ending.signal })
@@ -409,7 +409,7 @@ export class ModelGateway {
 
   async #make(pending: PendingCall, onText: (text: string) => void): Promise<MadeCall> {
     const { clock, record, redactor } = this.#options
-    const messageId = pending.caller.cell.messageIdOf(pending.caller.turn)
+    const messageId = pending.caller.agent.messageIdOf(pending.caller.turn)
     const { caller, client, model, call, options = {}, signal } = pending
     const { messages, tools = [], stream, watched, ...rest } = call
     const collected = nothingYet()
@@ -434,13 +434,13 @@ export class ModelGateway {
         ...(tools.length > 0 && { tools: [...tools] }),
         ...(pending.giveBack && { giveBack: pending.giveBack }),
         ...((stream || watched) && { stream: true, ...(!stream && { restarts: true }) }),
-        agent: caller.cell.name,
+        agent: caller.agent.name,
         runId: caller.run.id,
         get idempotencyKey() {
           return keyOf(caller) // a hash, for providers that send it
         },
         clock,
-        timeoutMs: Math.max(1, Math.min(caller.cell.settings.modelTimeoutMs, caller.run.leftMs)),
+        timeoutMs: Math.max(1, Math.min(caller.agent.settings.modelTimeoutMs, caller.run.leftMs)),
         signal,
       }
       await collect(client, request, collected, hear, this.#thoughtsOf(pending))
@@ -468,8 +468,8 @@ export class ModelGateway {
       : { text, ...(parts && { parts }), toolCalls, usage, finishReason, rehearsed, model }
     record(caller.run, {
       kind: 'model.called',
-      agent: caller.cell.name,
-      index: caller.cell.index,
+      agent: caller.agent.name,
+      index: caller.agent.index,
       turn: caller.turn,
       messageId,
       model,
@@ -490,17 +490,17 @@ export class ModelGateway {
     })
   }
 
-  #warn(warning: string, model: string, { cell }: ModelCaller): void {
+  #warn(warning: string, model: string, { agent }: ModelCaller): void {
     const text = `The model "${model}": ${warning}`
     if (this.#warned.has(text) || this.#warned.size === MOST_WARNINGS) return
     this.#warned.add(text)
-    this.#options.warn?.(text, { model, agent: cell.name })
+    this.#options.warn?.(text, { model, agent: agent.name })
   }
 
   /** Converts an error of a client into the error that others see. No other place does this. */
   #failure(thrown: unknown, { caller, model }: PendingCall): DramatisError {
     const { redactor } = this.#options
-    const agent = caller.cell.name
+    const agent = caller.agent.name
     if (thrown instanceof DramatisError && !(thrown instanceof ModelError)) return redactor.fields(thrown)
     const what = redactor.text(thrown instanceof ModelError ? thrown.message : describe(thrown))
     const details = thrown instanceof ModelError ? redactor.fields(thrown.details) : {}
@@ -513,16 +513,16 @@ export class ModelGateway {
  * Returns the idempotency key of a call: the same for the same call in a later process. Ids of calls come from threads,
  * so agent and run are a part of it: no agent can get the answer that a provider keeps for another one.
  */
-function keyOf({ cell, run, callId }: ModelCaller): string {
-  return v5(JSON.stringify([run.id, cell.name, callId]), CALLS)
+function keyOf({ agent, run, callId }: ModelCaller): string {
+  return v5(JSON.stringify([run.id, agent.name, callId]), CALLS)
 }
 
 /** Namespace of the keys. */
 const CALLS = '0f7d3a52-6c1e-5b8d-9a47-c2e4f1b86d35'
 
-function tooLate({ cell }: ModelCaller, model: string, timeoutMs: number): ModelError {
-  const text = `The model "${model}" has no answer for "${cell.name}": it did not answer within ${timeoutMs} ms, retries and waits included (communication.modelTimeoutMs). Raise it, or ask for less at once.`
-  return new ModelError(text, { reason: 'timeout', agent: cell.name, model, timeoutMs, retryable: false })
+function tooLate({ agent }: ModelCaller, model: string, timeoutMs: number): ModelError {
+  const text = `The model "${model}" has no answer for "${agent.name}": it did not answer within ${timeoutMs} ms, retries and waits included (communication.modelTimeoutMs). Raise it, or ask for less at once.`
+  return new ModelError(text, { reason: 'timeout', agent: agent.name, model, timeoutMs, retryable: false })
 }
 
 /** Says of a call whose time was up that its answer had begun, if it had. */

@@ -36,9 +36,9 @@ export class Guards {
    *
    * Rejects with `GuardrailError` for a refusal.
    */
-  async inputOf({ cell, run }: VerbWaiter, tool: string, input: unknown, signal: AbortSignal): Promise<unknown> {
-    const place: GuardedPlace = { run, agent: cell.name, on: 'tool', tool }
-    return (await this.inOrder(cell.settings.guards.tool, { tool, input }, place, signal)).input
+  async inputOf({ agent, run }: VerbWaiter, tool: string, input: unknown, signal: AbortSignal): Promise<unknown> {
+    const place: GuardedPlace = { run, agent: agent.name, on: 'tool', tool }
+    return (await this.inOrder(agent.settings.guards.tool, { tool, input }, place, signal)).input
   }
 
   async #serve(
@@ -47,19 +47,19 @@ export class Guards {
     signal: AbortSignal,
   ): Promise<unknown> {
     if (on === 'tool') return this.inputOf(caller, String(tool), input, signal)
-    const { cell, run } = caller
-    const { name: agent } = cell
-    const { guards } = cell.settings
+    const { agent, run } = caller
+    const { name, settings } = agent
+    const { guards } = settings
     if (typeof value !== 'string')
       throw new MessageRejectedError(`${GUARD}: value is ${shown(value)}.`, { path: 'value' })
     const inputs = guards.input
     switch (on) {
       case 'before':
-        return this.inOrder(inputs.filter(isBefore), value, { run, agent, on: 'input' }, signal)
+        return this.inOrder(inputs.filter(isBefore), value, { run, agent: name, on: 'input' }, signal)
       case 'beside':
-        return this.atOnce(inputs.filter(isBeside), value, { run, agent, on: 'input' }, signal)
+        return this.atOnce(inputs.filter(isBeside), value, { run, agent: name, on: 'input' }, signal)
       case 'output':
-        return this.inOrder(guards.output, value, { run, agent, on }, signal)
+        return this.inOrder(guards.output, value, { run, agent: name, on }, signal)
     }
     throw new MessageRejectedError(`${GUARD}: on is ${shown(on)}.`, { path: 'on' })
   }

@@ -45,7 +45,7 @@ import { CancelledError, DelegationRefusedError, type DramatisError } from '../.
 import { onAbort } from '../../shared/on-abort.ts'
 import { picked } from '../../shared/values.ts'
 import type { HostMessages } from '../host/admission.ts'
-import { type Cell, NO_TURN, type OpenRequest } from '../host/agent.ts'
+import { type Agent, NO_TURN, type OpenRequest } from '../host/agent.ts'
 import type { Cancellation } from '../host/cancellation.ts'
 import { cutOffAfterHandoff } from '../host/commits.ts'
 import type { Core } from '../host/core.ts'
@@ -64,11 +64,11 @@ import type { HostCaller, HostVerb } from './calls.ts'
 export const escalationVerbs = (core: Core): [Verb, HostVerb][] => [
   [
     'managers',
-    (_args, { cell, run, turn }): EscalationView => {
-      const own = cell.holderOf(turn)?.mailbox.handed.get(turn)
+    (_args, { agent, run, turn }): EscalationView => {
+      const own = agent.holderOf(turn)?.mailbox.handed.get(turn)
       return {
-        managers: managersOf(core.directory, cell, run),
-        done: own ? stepsOf(cell, own, (index) => core.directory.name(index)) : [],
+        managers: managersOf(core.directory, agent, run),
+        done: own ? stepsOf(agent, own, (index) => core.directory.name(index)) : [],
       }
     },
   ],
@@ -81,9 +81,9 @@ export const escalationVerbs = (core: Core): [Verb, HostVerb][] => [
 
 /** Failure that is reported. `sender`: the agent in whose name the report is. */
 interface Report {
-  readonly sender: Cell
+  readonly sender: Agent
   readonly event: 'unanswered' | 'failed'
-  readonly agent: Cell
+  readonly agent: Agent
   readonly envelope: Envelope<RunState>
   readonly tried: number
   readonly error: DramatisError
@@ -106,7 +106,7 @@ export class Escalations {
   }
 
   /** Reports a turn that failed after it was tried again, unless the manager is who asked. */
-  failed({ first: agent }: Cell, envelope: Envelope<RunState>, error: DramatisError): void {
+  failed({ first: agent }: Agent, envelope: Envelope<RunState>, error: DramatisError): void {
     const { retries, run, memory, at } = envelope
     if (!retries?.count || run.ending || run.over) return
     const superior = this.#superiorOf(agent, run)
@@ -114,13 +114,13 @@ export class Escalations {
     this.#report(superior, { sender: agent, event: 'failed', agent, envelope, tried: retries.count + 1, error })
   }
 
-  #superiorOf(agent: Cell, run: RunState): Cell | undefined {
+  #superiorOf(agent: Agent, run: RunState): Agent | undefined {
     const { escalateTo } = agent.settings.info
-    const superior = escalateTo === undefined ? undefined : this.#core.directory.cell(escalateTo, run)
+    const superior = escalateTo === undefined ? undefined : this.#core.directory.agent(escalateTo, run)
     return superior === agent ? undefined : superior
   }
 
-  #report(superior: Cell | undefined, { sender, event, agent, envelope, tried, error }: Report): void {
+  #report(superior: Agent | undefined, { sender, event, agent, envelope, tried, error }: Report): void {
     if (!superior) return
     const { frames, journal } = this.#core
     const { run, memory, at } = envelope
@@ -143,24 +143,24 @@ export class Escalations {
 
 interface Handoff {
   readonly run: RunState
-  readonly from: Cell
+  readonly from: Agent
   readonly own: Envelope<RunState>
   readonly name: string
-  readonly to: Cell
+  readonly to: Agent
   readonly call: number
 }
 
 type Step = Extract<HostRecord, { kind: 'reassignment' }>['step']
 
 interface Reassignment {
-  readonly from: Cell
+  readonly from: Agent
   readonly own: Envelope<RunState>
-  readonly by: Cell
-  readonly to: Cell
+  readonly by: Agent
+  readonly to: Agent
   readonly call: number
 }
 
-type Caller = Pick<HostCaller, 'cell' | 'run' | 'turn' | 'correlation'>
+type Caller = Pick<HostCaller, 'agent' | 'run' | 'turn' | 'correlation'>
 
 const BY_TARGET: ReadonlySet<HandoffStep> = new Set(['acknowledged', 'declined', 'proceeding'])
 
@@ -190,7 +190,7 @@ export class Handoffs {
   get verbs(): [Verb, HostVerb][] {
     return [
       ['handoff', (args, caller, signal) => this.handOff(caller, args as object, signal)],
-      [ACKNOWLEDGE, (_args, { cell, turn }) => this.acknowledged(cell, turn)],
+      [ACKNOWLEDGE, (_args, { agent, turn }) => this.acknowledged(agent, turn)],
       ['reassign', (args, caller, signal) => this.reassign(caller, args as object, signal)],
     ]
   }
@@ -200,7 +200,7 @@ export class Handoffs {
    * take the duty.
    */
   async handOff(
-    { cell: from, run, turn, correlation: call }: Caller,
+    { agent: from, run, turn, correlation: call }: Caller,
     given: object,
     signal: AbortSignal,
   ): Promise<void> {
@@ -240,7 +240,7 @@ export class Handoffs {
   }
 
   /** Acknowledges an offer: the target's turn has begun and continues, so the target has not refused. */
-  acknowledged(agent: Cell, turn: number): void {
+  acknowledged(agent: Agent, turn: number): void {
     const envelope = agent.holderOf(turn)?.mailbox.handed.get(turn)
     if (envelope) this.#offers.get(envelope)?.()
   }
@@ -296,7 +296,7 @@ export class Handoffs {
   }
 
   /** Moves the duty: the caller of the source waits for the target from now on. */
-  #move(from: Cell, own: Envelope<RunState>, offer: OpenRequest): void {
+  #move(from: Agent, own: Envelope<RunState>, offer: OpenRequest): void {
     const duty = this.#requests.of(own)
     own.handedOff = true
     own.run.handoffs += 1
@@ -305,7 +305,7 @@ export class Handoffs {
     else offer.turn = NO_TURN
     // The source's turn was interrupted meanwhile. It cannot be redelivered within its outer turn, which waits for the
     // target now.
-    if (own.within && from.holderOf(own.turn)?.life?.begun(own) !== true)
+    if (own.within && from.holderOf(own.turn)?.incarnation?.begun(own) !== true)
       this.#cancellation.withdraw(from, own, cutOffAfterHandoff(from.name))
   }
 
@@ -340,7 +340,7 @@ export class Handoffs {
   }
 
   /** Builds a summary if the source gives none: the task, and what its turn has done. */
-  #summary(from: Cell, own: Envelope<RunState>, { description }: Partial<HandoffRequest>): string {
+  #summary(from: Agent, own: Envelope<RunState>, { description }: Partial<HandoffRequest>): string {
     const done = stepsOf(from, own, (index) => this.#core.directory.name(index))
     return `${description} ${done.length === 0 ? 'Nothing was done yet.' : `Done so far: ${done.join(', ')}.`}`
   }
@@ -353,7 +353,7 @@ export class Handoffs {
 
   /** Reassigns a task. Resolves with the answer of the new owner; rejects with the reason if there is none. */
   async reassign(
-    { cell: from, run, turn, correlation: call }: HostCaller,
+    { agent: from, run, turn, correlation: call }: HostCaller,
     given: object,
     signal: AbortSignal,
   ): Promise<AgentMessage> {
@@ -437,10 +437,10 @@ function handedOverWith(
   return { from: from.name, task, ...(given !== undefined && { summary: given }), said: said ?? [request] }
 }
 
-const withdrawn = ({ name }: Cell, to: Cell) =>
+const withdrawn = ({ name }: Agent, to: Agent) =>
   new CancelledError(`The handoff of "${name}" to "${to.name}" was withdrawn.`, { agent: to.name, from: name })
 
-const notItsDuty = ({ name }: Cell, isOver: boolean) =>
+const notItsDuty = ({ name }: Agent, isOver: boolean) =>
   new DelegationRefusedError(
     isOver
       ? `Agent "${name}" has handed its duty off already; nobody waits for this turn any more. End it.`
@@ -452,7 +452,7 @@ const notItsDuty = ({ name }: Cell, isOver: boolean) =>
  * Checks in the log whether that manager has answered the turn that its task goes to that agent. The word of the thread
  * does not count.
  */
-function hasDecided(from: Cell, { run, turn }: Envelope<RunState>, by: Cell, to: Cell): boolean {
+function hasDecided(from: Agent, { run, turn }: Envelope<RunState>, by: Agent, to: Agent): boolean {
   const asked = new Set<number>()
   for (const [memory, at] of framesOf(run.log)) {
     const kind = kindOf(memory, at)
@@ -481,7 +481,7 @@ function questionOf(request: Partial<ReassignRequest>, own: Envelope<RunState>):
   }
 }
 
-const notDecided = ({ name }: Cell, by: Cell, to: Cell) =>
+const notDecided = ({ name }: Agent, by: Agent, to: Agent) =>
   new DelegationRefusedError(
     `"${by.name}" has not decided that "${to.name}" gets the task of the turn that "${name}" is at. Escalate, and await it in the handler.`,
     { from: by.name, to: to.name, agent: name },

@@ -23,7 +23,7 @@ import {
 import { unlessAborted } from '../../shared/on-abort.ts'
 import { Dice } from '../../shared/random.ts'
 import { picked } from '../../shared/values.ts'
-import type { Cell } from '../host/agent.ts'
+import type { Agent } from '../host/agent.ts'
 import type { Core } from '../host/core.ts'
 import type { RunState } from '../host/run.ts'
 import type { ToolSettings } from '../settings/tools.ts'
@@ -176,7 +176,7 @@ export class HostTools {
    * Returns the descriptions of the tools that the host runs, before the agent starts. Rejects as `IsolatedTools.load`
    * does.
    */
-  async specsOf({ settings }: Cell, from: string): Promise<AssignedTools['host']> {
+  async specsOf({ settings }: Agent, from: string): Promise<AssignedTools['host']> {
     const { inline, isolated } = settings.tools
     const { maxMessageBytes } = settings.mailbox
     const loaded = await Promise.all(isolated.map((tool) => this.#isolated.load(tool, settings, maxMessageBytes, from)))
@@ -190,13 +190,13 @@ export class HostTools {
   }
 
   /** Those of an agent that do not run where they are simulated, as far as they are known by now. */
-  harmfulOf({ settings: { tools }, harmful }: Cell): string[] {
+  harmfulOf({ settings: { tools }, harmful }: Agent): string[] {
     const own = [...tools.inline.map(({ tool }) => tool), ...(this.#loaded.get(tools) ?? [])]
     return [...own.filter(({ readOnly }) => !readOnly).map(({ name }) => name), ...harmful]
   }
 
-  unrepeatableIn({ index }: Cell, turn: number): string | undefined {
-    for (const { cell, turn: of, tool } of this.#unrepeatable) if (cell.index === index && of === turn) return tool
+  unrepeatableIn({ index }: Agent, turn: number): string | undefined {
+    for (const { agent, turn: of, tool } of this.#unrepeatable) if (agent.index === index && of === turn) return tool
     return undefined
   }
 
@@ -213,11 +213,11 @@ export class HostTools {
    * Runs a tool and returns its output, a JSON value. The run gets an event for the start and for the end of the call.
    */
   async call(waiter: VerbWaiter, given: Partial<ToolCall>, signal: AbortSignal): Promise<unknown> {
-    const { cell, run } = waiter
+    const { agent, run } = waiter
     const { name, callId } = named(given)
     const { simulated } = given
-    const tool = simulated ? this.#inThread(cell, run, name, simulated) : this.#find(cell, name)
-    const call: Begun = { agent: cell.name, messageId: cell.messageIdOf(waiter.turn), callId, tool: tool.name }
+    const tool = simulated ? this.#inThread(agent, run, name, simulated) : this.#find(agent, name)
+    const call: Begun = { agent: agent.name, messageId: agent.messageIdOf(waiter.turn), callId, tool: tool.name }
     if (this.interrupted.has(call.callId) && !tool.idempotent) throw unknownOutcome(call)
     const isApproved = tool.approval && isApprovedIn(run, callId, given.input)
     const input = isApproved ? given.input : await this.#approvedInput(waiter, tool, given.input, callId, signal)
@@ -228,7 +228,7 @@ export class HostTools {
       await unlessAborted(signal, new Promise<never>(() => {})) // the next process calls it
     const performed = isSimulated ? this.rehearsal.inPlaceOf(tool, input) : tool
     this.#core.journal.record(run, { kind: 'tool.started', ...call, input, ...(isSimulated && { simulated: true }) })
-    const keys = isSimulated ? undefined : keysIn(cell, given)
+    const keys = isSimulated ? undefined : keysIn(agent, given)
     const writing = isSimulated ? undefined : this.#core.journal.written()
     const underWay = { ...waiter, tool: tool.name }
     if (!tool.idempotent && !isSimulated) this.#unrepeatable.add(underWay)
@@ -237,7 +237,7 @@ export class HostTools {
       if (writing) await writing
       signal.throwIfAborted()
       const work = () =>
-        runTool(performed, keys ? keys.filled(input) : input, this.#caller(cell, run, call, signal, keys))
+        runTool(performed, keys ? keys.filled(input) : input, this.#caller(agent, run, call, signal, keys))
       const output = await this.around(waiter, () => (isSimulated ? work() : this.rehearsal.perform(tool, work)))
       return output === undefined ? undefined : JSON.parse(keys ? keys.text(output) : output)
     } catch (thrown) {
@@ -257,11 +257,11 @@ export class HostTools {
    * if the call needs none.
    */
   async #approve(waiter: VerbWaiter, given: Partial<ToolCall>, signal: AbortSignal): Promise<GivenAnswer | undefined> {
-    const { cell, run } = waiter
+    const { agent, run } = waiter
     const { name, callId } = named(given)
-    const tool = this.#find(cell, name)
+    const tool = this.#find(agent, name)
     const { input } = given
-    const approval = await approvalOf(tool, { agent: cell.name, callId, input })
+    const approval = await approvalOf(tool, { agent: agent.name, callId, input })
     if (!approval) return undefined
     const answer = await this.#ask(waiter, approval, signal, (edited) => takes(tool, edited))
     noteApproval(run, approval, answer)
@@ -279,7 +279,7 @@ export class HostTools {
     callId: string,
     signal: AbortSignal,
   ): Promise<unknown> {
-    const agent = waiter.cell.name
+    const agent = waiter.agent.name
     const approval = await approvalOf(tool, { agent, callId, input })
     if (!approval) return input
     const answer = await this.#ask(waiter, approval, signal, (edited) => takes(tool, edited))
@@ -290,7 +290,7 @@ export class HostTools {
     return this.#approvedInput(waiter, tool, checked, callId, signal)
   }
 
-  #find({ name: agent, settings }: Cell, name: string): ToolDefinition {
+  #find({ name: agent, settings }: Agent, name: string): ToolDefinition {
     const { tools } = settings
     const own = [...tools.inline.map(({ tool }) => tool), ...(this.#loaded.get(tools) ?? [])]
     const found = own.find((tool) => tool.name === name)
@@ -299,22 +299,22 @@ export class HostTools {
   }
 
   /** Returns a tool that the host cannot run itself. The rehearsal model answers it, or the call is refused. */
-  #inThread({ name: agent }: Cell, run: RunState, name: string, told: Partial<ThreadTool>): ToolDefinition {
+  #inThread({ name: agent }: Agent, run: RunState, name: string, told: Partial<ThreadTool>): ToolDefinition {
     const tool = threadTool(name, told)
     if (this.rehearsal.simulates(run, tool)) return tool
     throw new ConfigurationError(`The tool "${name}" of agent "${agent}" runs in its thread.`, { agent, got: name })
   }
 
-  #caller(cell: Cell, run: RunState, call: Begun, signal: AbortSignal, keys: GrantedKeys | undefined): ToolCaller {
+  #caller(agent: Agent, run: RunState, call: Begun, signal: AbortSignal, keys: GrantedKeys | undefined): ToolCaller {
     const { clock, logger } = this.#core
     return {
-      agent: cell.name,
+      agent: agent.name,
       runId: run.id,
       idempotencyKey: call.callId,
-      log: withFields(logger, { agent: cell.name, runId: run.id, tool: call.tool }),
+      log: withFields(logger, { agent: agent.name, runId: run.id, tool: call.tool }),
       signal,
       timer: (ms, task, limit) => clock.timer(ms, task, limit),
-      maxBytes: cell.settings.mailbox.maxMessageBytes,
+      maxBytes: agent.settings.mailbox.maxMessageBytes,
       partKeeper: this.#core.parts.keeperFor(run),
       progress: (said) => {
         const note = keys ? keys.text(said) : said
@@ -325,7 +325,7 @@ export class HostTools {
 }
 
 /** Returns the agent's keys that stand in the input under their names; undefined for most calls. */
-function keysIn({ settings }: Cell, { redacted }: Partial<ToolCall>): GrantedKeys | undefined {
+function keysIn({ settings }: Agent, { redacted }: Partial<ToolCall>): GrantedKeys | undefined {
   if (!Array.isArray(redacted)) return undefined
   const names = settings.env.filter((name) => redacted.includes(name))
   return GrantedKeys.of(picked(environment(), names), names)

@@ -9,7 +9,7 @@ import type { ToolTaskResult } from '../../actors/turn/run-tool.ts'
 import { plainFrameBytes } from '../../mailbox/frame.ts'
 import { nestsTooDeep } from '../../mailbox/json.ts'
 import { describe, errorFrom, StartFailedError, TeamClosedError, ToolFailedError } from '../../shared/errors.ts'
-import type { CellSettings } from '../host/agent.ts'
+import type { HostedSettings } from '../host/agent.ts'
 import type { Core } from '../host/core.ts'
 import type { LimitWait } from '../logging/limit-notices.ts'
 import { fieldsIn, type PrintListener, wordsIn } from '../logging/printed-lines.ts'
@@ -30,7 +30,7 @@ export const CHECKED_THERE: ModelSchema = {
 /** Number of attempts for an idempotent tool whose threads die: as many as a message has before it counts as poison. */
 const MOST_ATTEMPTS = 3
 
-type Owner = Pick<CellSettings, 'info' | 'option' | 'turnTimeoutMs'>
+type Owner = Pick<HostedSettings, 'info' | 'option' | 'turnTimeoutMs'>
 
 /** The pool of each limit class, of one team or of all that share them. */
 export class ToolPools {

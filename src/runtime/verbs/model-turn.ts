@@ -11,7 +11,7 @@ import { LAST_SIGN } from '../../actors/model/tool-calls.ts'
 import { AGENT_STATUS } from '../../actors/model/verb-tools.ts'
 import type { ModelTurnView } from '../../actors/turn/model-agent.ts'
 import { MessageRejectedError, shown } from '../../shared/errors.ts'
-import type { Cell } from '../host/agent.ts'
+import type { Agent } from '../host/agent.ts'
 import type { Core } from '../host/core.ts'
 import { mayDelegate } from '../host/delegation.ts'
 import { statusOf } from '../host/directory.ts'
@@ -25,43 +25,43 @@ export function modelTurnVerbs(core: Core): [operation: Verb, verb: HostVerb][] 
   return [
     [
       CHECK_OUTPUT,
-      async (args, { cell, run }) => {
+      async (args, { agent, run }) => {
         const { value, of } = Object(args) as { value?: unknown; of?: unknown }
-        const { output: ofRole } = cell.settings
+        const { output: ofRole } = agent.settings
         const output = of === 'role' ? ofRole && new RunOutput(ofRole, run.id) : run.output
         return (await output?.issuesOf(value)) ?? null
       },
     ],
     [
       MODEL_TURN,
-      async (_args, { cell, run, turn }): Promise<ModelTurnView> => ({
+      async (_args, { agent, run, turn }): Promise<ModelTurnView> => ({
         colleagues: core.directory
           .agents(run)
-          .filter((other) => mayDelegate(cell, other))
+          .filter((other) => mayDelegate(agent, other))
           .map(({ settings: { info, playedByModel } }) => ({
             name: info.name,
             description: info.description,
             capabilities: info.capabilities,
             isModel: playedByModel,
           })),
-        heirs: heirsOf(core.directory.agents(run).filter((other) => other !== cell)),
-        known: (run.states.get(cell.index) as Conversation | undefined)?.turns.length ?? 0,
-        nested: cell.holderOf(turn)?.mailbox.handed.get(turn)?.within !== undefined,
+        heirs: heirsOf(core.directory.agents(run).filter((other) => other !== agent)),
+        known: (run.states.get(agent.index) as Conversation | undefined)?.turns.length ?? 0,
+        nested: agent.holderOf(turn)?.mailbox.handed.get(turn)?.within !== undefined,
       }),
     ],
     [
       LOOP_FOUND,
-      async (args, { cell, run }) => {
+      async (args, { agent, run }) => {
         const { step, evidence } = loopFrom(Object(args))
-        core.journal.record(run, { kind: 'alarm', ...livelockAlarm(step, [cell.name], evidence) })
+        core.journal.record(run, { kind: 'alarm', ...livelockAlarm(step, [agent.name], evidence) })
       },
     ],
     [
       AGENT_STATUS,
-      async (args, { cell, run }) => {
-        const others = core.directory.agents(run).filter((other) => other !== cell)
+      async (args, { agent, run }) => {
+        const others = core.directory.agents(run).filter((other) => other !== agent)
         if ((Object(args) as { executors?: unknown }).executors === true)
-          return others.filter((other) => mayDelegate(cell, other)).map((other) => executor(run, other))
+          return others.filter((other) => mayDelegate(agent, other)).map((other) => executor(run, other))
         return others.map((other) => ({ name: other.name, status: statusOf(other), ...tasksOf(run, other.name) }))
       },
     ],
@@ -80,12 +80,12 @@ function tasksOf(run: RunState, agent: string): { tasks?: Pick<AgentTask, 'descr
   return { tasks: own.map(({ description, status }) => ({ description: shortened(description), status })) }
 }
 
-function executor(run: RunState, cell: Cell): Executor {
-  const tasks = latestTasks(run, cell.name).map(({ id, description, status }) => {
-    const progress = isDone(status) ? undefined : progressOf(cell, run, id)
+function executor(run: RunState, agent: Agent): Executor {
+  const tasks = latestTasks(run, agent.name).map(({ id, description, status }) => {
+    const progress = isDone(status) ? undefined : progressOf(agent, run, id)
     return { id, task: shortened(description), status, ...(progress && { progress }) }
   })
-  return { executor: cell.name, status: statusOf(cell), tasks }
+  return { executor: agent.name, status: statusOf(agent), tasks }
 }
 
 /** Reads the loop report of a thread: its model does the same again and again. */
@@ -99,7 +99,7 @@ function loopFrom({ step, signs }: { step?: unknown; signs?: unknown }) {
 
 const LONGEST_SIGN = 1_000
 
-function heirsOf(agents: readonly Cell[]): Heirs {
+function heirsOf(agents: readonly Agent[]): Heirs {
   const inherits = agents.map(({ name, settings }) => [name, settings.contextStrategy?.inherit ?? 'none'] as const)
   return Object.fromEntries(inherits.filter(([, inherit]) => inherit !== 'none'))
 }

@@ -7,7 +7,7 @@ import { MAX_ROUNDS } from '../../actors/model/think.ts'
 import { isFailure, jsonIn } from '../../mailbox/codec.ts'
 import { CALL, correlationOf, idOf, kindOf, RESULT, readBody } from '../../mailbox/frame.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
-import type { Cell } from '../host/agent.ts'
+import type { Agent } from '../host/agent.ts'
 import { loggedFrames } from '../host/journal.ts'
 import type { LoggedFrame, RunState } from '../host/run.ts'
 
@@ -15,29 +15,29 @@ const LAST_MESSAGES = 4
 const LONGEST = 200 // characters
 
 /** Returns how far the agent is with the message of that id; undefined if it has no turn under way for it. */
-export function progressOf(cell: Cell, run: RunState, messageId: string): Progress | undefined {
-  const envelope = underWay(cell).find((each) => each.run === run && idOf(each.memory, each.at) === messageId)
-  return envelope && progressIn(cell, envelope)
+export function progressOf(agent: Agent, run: RunState, messageId: string): Progress | undefined {
+  const envelope = underWay(agent).find((each) => each.run === run && idOf(each.memory, each.at) === messageId)
+  return envelope && progressIn(agent, envelope)
 }
 
 /** Returns how far the agent is with the newest message that it handles; undefined for one that no model plays. */
-export function latestProgress(cell: Cell): AgentProgress | undefined {
-  const envelope = cell.settings.playedByModel ? underWay(cell).at(-1) : undefined
+export function latestProgress(agent: Agent): AgentProgress | undefined {
+  const envelope = agent.settings.playedByModel ? underWay(agent).at(-1) : undefined
   if (!envelope) return undefined
   const { run, memory, at } = envelope
-  return { runId: run.id, taskId: idOf(memory, at), ...progressIn(cell, envelope) }
+  return { runId: run.id, taskId: idOf(memory, at), ...progressIn(agent, envelope) }
 }
 
-const underWay = ({ instances }: Cell): Envelope<RunState>[] =>
+const underWay = ({ instances }: Agent): Envelope<RunState>[] =>
   instances.flatMap(({ mailbox }) => [...mailbox.handed.values()])
 
-function progressIn(cell: Cell, envelope: Envelope<RunState>): Progress {
+function progressIn(agent: Agent, envelope: Envelope<RunState>): Progress {
   const calls: ToolCall[] = []
   let round = 0
   let isFree = false // with a question to a person it does not count
   let asked: LoggedFrame | undefined
   let answer: LoggedFrame | undefined
-  for (const frame of loggedFrames(cell, envelope)) {
+  for (const frame of loggedFrames(agent, envelope)) {
     const { memory, at } = frame
     if (kindOf(memory, at) === RESULT && asked && correlationOf(memory, at) === correlationOf(asked.memory, asked.at))
       answer = isFailure(memory, at) ? undefined : frame
@@ -58,7 +58,7 @@ function progressIn(cell: Cell, envelope: Envelope<RunState>): Progress {
       isFree = false
     }
   }
-  const { maxRounds = MAX_ROUNDS } = cell.settings.info
+  const { maxRounds = MAX_ROUNDS } = agent.settings.info
   const root = subTasksOf(calls)
   const subtask = currentSubTask(root, LONGEST)
   return {

@@ -19,9 +19,9 @@ import {
 } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
 import { own } from '../../shared/values.ts'
-import type { Cell } from '../host/agent.ts'
+import type { Agent } from '../host/agent.ts'
 import type { Core } from '../host/core.ts'
-import type { Shelf } from '../host/permits.ts'
+import type { Suspension } from '../host/permits.ts'
 import { callerIn, type OpenQuestion, type QuestionEnd, type RunState } from '../host/run.ts'
 import type { LogEntry } from '../log/records.ts'
 import type { HostVerb, VerbWaiter } from './calls.ts'
@@ -316,27 +316,27 @@ export const personVerbs = (ask: AskPerson): [Verb, HostVerb][] => [
 
 /** Makes the function that asks. `hasHandle` checks whether a caller can have a handle of that run, and so answer. */
 export const asksPerson =
-  (core: Core, pauses: DeadlinePauses, shelf: Shelf, hasHandle: (run: RunState) => boolean): AskPerson =>
+  (core: Core, pauses: DeadlinePauses, suspension: Suspension, hasHandle: (run: RunState) => boolean): AskPerson =>
   (waiter, question, signal, checkInput) => {
-    const { cell, run } = waiter
+    const { agent, run } = waiter
     const { callId } = waiter // the same in a later process, so that the answer finds it
     const questionId = callId === undefined || run.questions.has(callId) ? core.frames.id() : callId
     if (hasHandle(run))
       return pauses.during(waiter, () => {
-        const answer = askPerson(core, cell, run, { questionId, question, signal, checkInput })
-        if (run.questions.has(questionId)) waitsForPerson(shelf, waiter)
+        const answer = askPerson(core, agent, run, { questionId, question, signal, checkInput })
+        if (run.questions.has(questionId)) waitsForPerson(suspension, waiter)
         return answer
       })
-    const text = `ask: nobody can answer agent "${cell.name}" here: a message from outside of any run began this turn. Ask in a run, which has a handle with answer().`
-    throw new ConfigurationError(text, { path: 'ask', agent: cell.name })
+    const text = `ask: nobody can answer agent "${agent.name}" here: a message from outside of any run began this turn. Ask in a run, which has a handle with answer().`
+    throw new ConfigurationError(text, { path: 'ask', agent: agent.name })
   }
 
-/** Notes that the call of a turn waits for a person: then the turn may be shelved. */
-function waitsForPerson(shelf: Shelf, { cell, turn, correlation }: VerbWaiter): void {
-  const call = cell.first.calls.get(correlation)
+/** Notes that the call of a turn waits for a person: then the turn may be suspended. */
+function waitsForPerson(suspension: Suspension, { agent, turn, correlation }: VerbWaiter): void {
+  const call = agent.first.calls.get(correlation)
   if (!call) return
   call.ofPerson = true
-  shelf.consider(cell.first, turn)
+  suspension.consider(agent.first, turn)
 }
 
 interface Asking {
@@ -348,7 +348,7 @@ interface Asking {
 
 function askPerson(
   core: Core,
-  { name, settings }: Cell,
+  { name, settings }: Agent,
   run: RunState,
   { questionId, question, signal, checkInput }: Asking,
 ): Promise<GivenAnswer> {

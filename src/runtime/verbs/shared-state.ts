@@ -8,7 +8,7 @@ import { type Kept, notTheOwner, SHARED_SCOPES, type Written } from '../../actor
 import { LONGEST_KEY } from '../../blackboard/entry.ts'
 import { isObject } from '../../shared/checks.ts'
 import { ConfigurationError, DramatisError, describe, MessageRejectedError, shown } from '../../shared/errors.ts'
-import type { Cell } from '../host/agent.ts'
+import type { Agent } from '../host/agent.ts'
 import type { Core } from '../host/core.ts'
 import type { Unrecorded } from '../log/records.ts'
 import { whileLocked } from '../store/log-lock.ts'
@@ -214,8 +214,8 @@ export class SharedStates {
     if (scope === 'team_shared') return { scope, store: this.#ofTeam }
     if (scope === 'persistent') return { scope, store: this.#persistent }
     if (scope !== 'agent_shared') throw wrong('scope', scope, `one of ${SHARED_SCOPES.join(', ')}`)
-    const cell = ownerOf(this.#core, owner, caller, writes)
-    return { scope, owner: cell.index, store: this.#ofAgent(cell.index) }
+    const agent = ownerOf(this.#core, owner, caller, writes)
+    return { scope, owner: agent.index, store: this.#ofAgent(agent.index) }
   }
 
   #ofAgent(owner: number): StateStore {
@@ -261,22 +261,22 @@ const factOf = (place: Place, key: string, { version, value }: Kept): SharedFact
 })
 
 /** Returns the agent that owns the state. Throws if this caller may not use it. */
-function ownerOf({ directory }: Core, owner: unknown, { cell, run }: HostCaller, writes: boolean): Cell {
-  const { isAgent } = cell.settings
+function ownerOf({ directory }: Core, owner: unknown, { agent, run }: HostCaller, writes: boolean): Agent {
+  const { isAgent } = agent.settings
   if (owner === undefined && !isAgent) {
     const text = `context.shared: a protocol script has no agent_shared state. Name an agent to read that one's, or use 'team_shared'.`
-    throw new ConfigurationError(text, { path: 'context.shared', agent: cell.name })
+    throw new ConfigurationError(text, { path: 'context.shared', agent: agent.name })
   }
-  const name = owner ?? cell.name
+  const name = owner ?? agent.name
   if (typeof name !== 'string') throw wrong('owner', name, 'the name of an agent')
-  const found = directory.cell(name, run)
+  const found = directory.agent(name, run)
   if (!found?.settings.isAgent || found.removed) throw directory.unknown(name, run)
-  if (found.index === cell.index) return found
-  if (writes) throw notTheOwner(cell.name, name)
-  if (!isAgent || found.settings.info.sharedWith?.includes(cell.name)) return found
+  if (found.index === agent.index) return found
+  if (writes) throw notTheOwner(agent.name, name)
+  if (!isAgent || found.settings.info.sharedWith?.includes(agent.name)) return found
   throw new ConfigurationError(
-    `context.shared: agent "${cell.name}" may not read what "${name}" shares (agent_shared): it is not in sharedWith of that role. Add it there, or use 'team_shared'.`,
-    { path: 'sharedWith', agent: cell.name, owner: name, accepted: found.settings.info.sharedWith ?? [] },
+    `context.shared: agent "${agent.name}" may not read what "${name}" shares (agent_shared): it is not in sharedWith of that role. Add it there, or use 'team_shared'.`,
+    { path: 'sharedWith', agent: agent.name, owner: name, accepted: found.settings.info.sharedWith ?? [] },
   )
 }
 

@@ -18,7 +18,7 @@ import {
 } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
 import { nearest } from '../../shared/text.ts'
-import type { Cell, Waiter } from '../host/agent.ts'
+import type { Agent, Waiter } from '../host/agent.ts'
 import type { Core } from '../host/core.ts'
 import { ORCHESTRATOR_INDEX } from '../host/directory.ts'
 import type { Reader } from '../host/journal.ts'
@@ -118,7 +118,7 @@ export class SyncGenerations {
    * Agents that were missing when a generation ended, with the last such generation. The map is by agent, not by name:
    * a later agent may have the same name.
    */
-  readonly #late = new Map<Cell, Closed>()
+  readonly #late = new Map<Agent, Closed>()
   /** Generation that ended last, if the script has not received it. */
   #news: Closed | undefined
   #timer: Timer | undefined
@@ -154,20 +154,20 @@ export class SyncGenerations {
     data: unknown,
     signal: AbortSignal,
   ): Promise<SyncResult> {
-    const { cell, turn } = waiter
-    const late = this.#late.get(cell)
+    const { agent, turn } = waiter
+    const late = this.#late.get(agent)
     if (late) {
-      this.#late.delete(cell)
-      throw tooLate(cell.name, this, late)
+      this.#late.delete(agent)
+      throw tooLate(agent.name, this, late)
     }
-    const former = this.#arrivals.get(cell.name)
+    const former = this.#arrivals.get(agent.name)
     // An attempt after a crash that brings something else replaces the arrival of the earlier attempt.
-    if (former && (former.turn !== turn || former.attempt >= attempt)) throw twice(cell.name, this)
+    if (former && (former.turn !== turn || former.attempt >= attempt)) throw twice(agent.name, this)
     return new Promise((resolve, reject) => {
       const arrival: Arrival = { ...waiter, attempt, data, resolve, reject }
-      this.#arrivals.set(cell.name, arrival)
+      this.#arrivals.set(agent.name, arrival)
       onAbort(signal, () => {
-        if (this.#arrivals.get(cell.name) === arrival) this.#arrivals.delete(cell.name)
+        if (this.#arrivals.get(agent.name) === arrival) this.#arrivals.delete(agent.name)
         this.judge()
       })
       const leftMs = Math.max(0, this.point.timeoutMs - passedMs)
@@ -217,8 +217,8 @@ export class SyncGenerations {
   }
 
   #isGone(name: string): boolean {
-    const cell = this.#core.directory.cell(name, this.run)
-    return !cell || cell.removed || cell.gone !== undefined
+    const agent = this.#core.directory.agent(name, this.run)
+    return !agent || agent.removed || agent.gone !== undefined
   }
 
   #timeIsUp(): void {
@@ -254,8 +254,8 @@ export class SyncGenerations {
 
   #noteLate(closed: Closed): void {
     for (const name of closed.result.missing) {
-      const cell = this.#core.directory.cell(name, this.run)
-      if (cell) this.#late.set(cell, closed)
+      const agent = this.#core.directory.agent(name, this.run)
+      if (agent) this.#late.set(agent, closed)
     }
   }
 
@@ -269,8 +269,8 @@ export class SyncGenerations {
   }
 
   /** Notes that an agent has come there: it is not late any more. */
-  came(cell: Cell): void {
-    this.#late.delete(cell)
+  came(agent: Agent): void {
+    this.#late.delete(agent)
   }
 
   /** Notes that the script has got its result there. */
@@ -391,23 +391,23 @@ export class SyncPoints {
     passedMs = 0,
   ): Promise<SyncResult> {
     const point = this.#point(name, 'context.sync')
-    const { cell, turn } = waiter
-    if (!point.requiredAgents.includes(cell.name)) throw notRequired(cell.name, cell.index, point)
+    const { agent, turn } = waiter
+    if (!point.requiredAgents.includes(agent.name)) throw notRequired(agent.name, agent.index, point)
     if (run.ending) throw run.ending
-    const envelope = cell.messageOf(turn)
+    const envelope = agent.messageOf(turn)
     if (envelope?.run !== run)
-      throw new TurnEndedError(`context.sync: agent "${cell.name}" has no such turn open.`, { agent: cell.name })
+      throw new TurnEndedError(`context.sync: agent "${agent.name}" has no such turn open.`, { agent: agent.name })
     return this.#in(run, point).arrive({ ...waiter, passedMs }, envelope.attempt, data, signal)
   }
 
   /** Waits, for the script, for the result of the point, without an arrival. */
   watch(run: RunState, name: unknown, waiter: Waiter, signal: AbortSignal): Promise<SyncResult> {
-    const { cell } = waiter
+    const { agent } = waiter
     const point = this.#point(name, 'orchestrator.synced')
-    if (cell.index !== ORCHESTRATOR_INDEX)
-      throw new ConfigurationError(`synced: only a protocol script has that verb; agent "${cell.name}" is none.`, {
+    if (agent.index !== ORCHESTRATOR_INDEX)
+      throw new ConfigurationError(`synced: only a protocol script has that verb; agent "${agent.name}" is none.`, {
         path: 'synced',
-        agent: cell.name,
+        agent: agent.name,
       })
     if (run.ending) throw run.ending
     return this.#in(run, point).watch(waiter, signal)

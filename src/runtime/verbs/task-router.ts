@@ -12,7 +12,7 @@ import {
 } from '../../actors/definition/task.ts'
 import { NOBODY, questionOf, type Routed, type RoutedTask } from '../../actors/turn/delegate.ts'
 import { type Check, listOf, oneOf, rule, shape, text } from '../../shared/checks.ts'
-import type { Cell } from '../host/agent.ts'
+import type { Agent } from '../host/agent.ts'
 import type { Core } from '../host/core.ts'
 import { SIGNS, type Standing, standingOf } from '../host/delegation.ts'
 import { statusOf } from '../host/directory.ts'
@@ -20,10 +20,10 @@ import type { RunState } from '../host/run.ts'
 import type { HostVerb } from './calls.ts'
 
 /** Returns the tokens that an agent may still use in a run. */
-export type TokensLeft = (run: RunState, cell: Cell) => number
+export type TokensLeft = (run: RunState, agent: Agent) => number
 
 interface Able {
-  readonly cell: Cell
+  readonly agent: Agent
   readonly load: number
   readonly standing: Extract<Standing, { able: true }>
 }
@@ -53,7 +53,7 @@ export class TaskRouter {
   readonly #left: TokensLeft
   /** Order of the round robin, by agent name: the agent that got a task last has the highest number. */
   readonly #turns = new Map<string, number>()
-  readonly #expected = new WeakMap<Cell, Expected>()
+  readonly #expected = new WeakMap<Agent, Expected>()
 
   /** `by` is the routing if the script gives none. */
   constructor(core: Core, by: TaskRouting, left: TokensLeft) {
@@ -73,7 +73,7 @@ export class TaskRouter {
     const by = options.by ?? this.#by
     if (by === 'auction') return { bidders: this.#candidates({ task, options }, run) }
     const { able, why } = this.#choose(by, task, options, run)
-    const agent = able?.cell.name ?? null
+    const agent = able?.agent.name ?? null
     this.#core.journal.record(run, {
       kind: 'decision',
       question: questionOf(task),
@@ -85,7 +85,7 @@ export class TaskRouter {
 
   #candidates({ task, options }: Question, run: RunState): Candidate[] {
     const { able } = this.#look(task, options, run)
-    return able.map(({ cell, load, standing }) => ({ agent: cell.name, fit: standing.fit, load }))
+    return able.map(({ agent, load, standing }) => ({ agent: agent.name, fit: standing.fit, load }))
   }
 
   #choose(by: TaskRouting, task: RoutedTask, options: RouteOptions, run: RunState): Choice {
@@ -93,63 +93,63 @@ export class TaskRouter {
     const { able, others } = this.#look(task, options, run)
     if (able.length === 0) return { able: undefined, why: others || 'there is nobody to choose from' }
     const found = by === 'round_robin' ? this.#inTurn(able) : by === 'load_balance' ? idlest(able) : match(able)
-    if (by === 'round_robin' && found.able) this.#tookTurn(found.able.cell)
-    if (by === 'load_balance' && found.able) this.#expectedOf(found.able.cell).runs.push(run)
+    if (by === 'round_robin' && found.able) this.#tookTurn(found.able.agent)
+    if (by === 'load_balance' && found.able) this.#expectedOf(found.able.agent).runs.push(run)
     return found
   }
 
   #assigned({ assignedTo }: RoutedTask, { among }: RouteOptions, run: RunState): Choice {
     const asked = among?.map((name) => this.#core.directory.requirePresent(name, run))
     if (assignedTo === null) return { able: undefined, why: 'the task is assigned to nobody' }
-    const cell = this.#core.directory.requirePresent(assignedTo, run)
-    if (asked && !asked.includes(cell)) return { able: undefined, why: `"${assignedTo}" is not among those asked for` }
-    const obstacle = obstacleOf(cell)
-    if (obstacle) return { able: undefined, why: `"${cell.name}" ${obstacle}` }
+    const agent = this.#core.directory.requirePresent(assignedTo, run)
+    if (asked && !asked.includes(agent)) return { able: undefined, why: `"${assignedTo}" is not among those asked for` }
+    const obstacle = obstacleOf(agent)
+    if (obstacle) return { able: undefined, why: `"${agent.name}" ${obstacle}` }
     const standing = { able: true, sign: 'nothing', fit: 1, why: '' } as const
-    return { able: { cell, load: this.#loadOf(cell), standing }, why: 'the task is assigned to it' }
+    return { able: { agent, load: this.#loadOf(agent), standing }, why: 'the task is assigned to it' }
   }
 
   /** Returns the agents that can get the task, and why the others cannot. */
   #look(task: RoutedTask, { among, inputTypes = [], outputTypes = [] }: RouteOptions, run: RunState) {
-    const cells = among
+    const agents = among
       ? new Set(among.map((name) => this.#core.directory.requirePresent(name, run)))
       : this.#core.directory.agents(run)
     const able: Able[] = []
     const others: string[] = []
-    for (const cell of cells) {
-      const { capabilities = [], maxTokens = Number.POSITIVE_INFINITY } = cell.settings.info
-      const left = Math.min(maxTokens, this.#left(run, cell))
-      const obstacle = obstacleOf(cell)
+    for (const agent of agents) {
+      const { capabilities = [], maxTokens = Number.POSITIVE_INFINITY } = agent.settings.info
+      const left = Math.min(maxTokens, this.#left(run, agent))
+      const obstacle = obstacleOf(agent)
       const standing = obstacle
         ? { able: false as const, why: obstacle }
-        : standingOf({ capabilities, tools: toolsOf(cell), left }, { ...task, inputTypes, outputTypes })
-      if (standing.able) able.push({ cell, load: this.#loadOf(cell), standing })
-      else others.push(`"${cell.name}": ${standing.why}`)
+        : standingOf({ capabilities, tools: toolsOf(agent), left }, { ...task, inputTypes, outputTypes })
+      if (standing.able) able.push({ agent, load: this.#loadOf(agent), standing })
+      else others.push(`"${agent.name}": ${standing.why}`)
     }
     return { able, others: others.join('; ') }
   }
 
   #inTurn(able: readonly Able[]): Choice {
-    const turnOf = ({ cell }: Able) => this.#turns.get(cell.name) ?? 0
+    const turnOf = ({ agent }: Able) => this.#turns.get(agent.name) ?? 0
     return { able: least(able, turnOf), why: 'its turn is longest ago' }
   }
 
-  #tookTurn({ name }: Cell): void {
+  #tookTurn({ name }: Agent): void {
     this.#turns.set(name, Math.max(0, ...this.#turns.values()) + 1)
   }
 
-  #loadOf(cell: Cell): number {
-    const { waiting, parked, underWay } = cell.mailbox
-    return waiting + parked.length + underWay + this.#expectedOf(cell).runs.length
+  #loadOf(agent: Agent): number {
+    const { waiting, pending: parked, underWay } = agent.mailbox
+    return waiting + parked.length + underWay + this.#expectedOf(agent).runs.length
   }
 
   /** Each message that has arrived since takes out the oldest choice. */
-  #expectedOf(cell: Cell): Expected {
-    const { accepted } = cell.mailbox
-    const before = this.#expected.get(cell) ?? { accepted, runs: [] }
+  #expectedOf(agent: Agent): Expected {
+    const { accepted } = agent.mailbox
+    const before = this.#expected.get(agent) ?? { accepted, runs: [] }
     const runs = before.runs.slice(Math.max(0, accepted - before.accepted)).filter((run) => !run.ended.aborted)
     const expected = { accepted, runs }
-    this.#expected.set(cell, expected)
+    this.#expected.set(agent, expected)
     return expected
   }
 }
@@ -176,7 +176,7 @@ function idlest(able: readonly Able[]): Choice {
   const pool = named.length > 0 ? named : able
   const load = Math.min(...pool.map((one) => one.load))
   const idle = pool.filter((one) => one.load === load)
-  const found = least(idle, ({ cell }) => -(cell.settings.info.priority ?? 0))
+  const found = least(idle, ({ agent }) => -(agent.settings.info.priority ?? 0))
   return { able: found, why: `it has ${load} messages to handle, the fewest of ${pool.length}` }
 }
 
@@ -187,14 +187,14 @@ function least(able: readonly Able[], figure: (one: Able) => number): Able | und
   return able.find((one) => figure(one) === lowest)
 }
 
-function obstacleOf(cell: Cell): string | undefined {
-  if (cell.settings.info.canBeDelegatedTo === false) return 'takes no tasks (canBeDelegatedTo: false)'
-  const status = statusOf(cell)
+function obstacleOf(agent: Agent): string | undefined {
+  if (agent.settings.info.canBeDelegatedTo === false) return 'takes no tasks (canBeDelegatedTo: false)'
+  const status = statusOf(agent)
   return status === 'stopped' || status === 'failed' ? `is ${status}` : undefined
 }
 
 /** Returns the names of an agent's tools and skills. Tools in modules are known once its thread has loaded them. */
-const toolsOf = ({ settings, tools }: Cell): readonly string[] => [
+const toolsOf = ({ settings, tools }: Agent): readonly string[] => [
   ...(tools ?? settings.tools.inline.map(({ tool }) => tool.name)),
   ...settings.tools.skills,
 ]

@@ -4,7 +4,7 @@
  */
 
 import { addUsage } from '../../actors/definition/model.ts'
-import type { Cell } from '../host/agent.ts'
+import type { Agent } from '../host/agent.ts'
 import { isReady, sumOf } from '../host/directory.ts'
 import type { Reader } from '../host/journal.ts'
 import type { RunBook } from '../runs/runs.ts'
@@ -59,12 +59,12 @@ export function metricsOf(supervisor: Supervisor, runs: RunBook, tallies: Tallie
 }
 
 function messages(
-  agents: readonly Cell[],
+  agents: readonly Agent[],
   { journal: { deadLetters }, parts }: Supervisor,
   tallies: Tallies,
 ): Metric[] {
   const ofAgents = perAgent(agents)
-  const deaths: Samples = agents.flatMap((cell) => reasons(cell.name, tallies.of(cell).deadLetters))
+  const deaths: Samples = agents.flatMap((agent) => reasons(agent.name, tallies.of(agent).deadLetters))
   deaths.push(...reasons('', tallies.deadLettersOfNobody))
   return [
     ofAgents(counter, 'messages_accepted', 'Messages taken into the mailbox.', ({ mailbox }) => mailbox.accepted),
@@ -78,7 +78,7 @@ function messages(
       gauge,
       'messages_queued',
       'Messages that wait in the mailbox, or for room in it.',
-      ({ mailbox }) => mailbox.waiting + mailbox.parked.length,
+      ({ mailbox }) => mailbox.waiting + mailbox.pending.length,
     ),
     ofAgents(
       gauge,
@@ -98,30 +98,32 @@ function messages(
     histogram(
       'turn_duration',
       'From the start of a turn to its end, its waits among it; failed turns too.',
-      agents.flatMap((cell) => tallies.of(cell).turns.samples({ agent: cell.name })),
+      agents.flatMap((agent) => tallies.of(agent).turns.samples({ agent: agent.name })),
     ),
   ]
 }
 
-function lives(agents: readonly Cell[], supervisor: Supervisor, tallies: Tallies): Metric[] {
+function lives(agents: readonly Agent[], supervisor: Supervisor, tallies: Tallies): Metric[] {
   const { directory, passivation, places, spawner } = supervisor
   const ofAgents = perAgent(agents)
-  const isolated = directory.living.flatMap(({ life }) => (life?.thread.isolated ? [life.thread] : []))
+  const isolated = directory.living.flatMap(({ incarnation }) =>
+    incarnation?.thread.isolated ? [incarnation.thread] : [],
+  )
   const threads = new Set(isolated.map((thread) => thread.shared ?? thread)).size
   const loops = agents.flatMap(({ name, instances }) => {
-    const all = instances.flatMap(({ life }) => life?.thread.eventLoop() ?? [])
+    const all = instances.flatMap(({ incarnation }) => incarnation?.thread.eventLoop() ?? [])
     return all.length > 0 ? [{ name, active: sum(all, 'active'), idle: sum(all, 'idle') }] : []
   })
   return [
     ofAgents(gauge, 'agent_ready', '1 while the agent is ready for messages, else 0.', ({ instances }) =>
       Number(instances.some(isReady)),
     ),
-    ofAgents(counter, 'agent_crashes', 'Crashes of threads of the agent.', (cell) => tallies.of(cell).crashes),
-    ofAgents(counter, 'agent_restarts', 'Starts of a new thread after a crash.', (cell) =>
-      sumOf(cell, ({ restarts }) => restarts),
+    ofAgents(counter, 'agent_crashes', 'Crashes of threads of the agent.', (agent) => tallies.of(agent).crashes),
+    ofAgents(counter, 'agent_restarts', 'Starts of a new thread after a crash.', (agent) =>
+      sumOf(agent, ({ restarts }) => restarts),
     ),
-    ofAgents(counter, 'stale_frames', 'What threads of the agent wrote after they had been given up.', (cell) =>
-      sumOf(cell, ({ staleFrames }) => staleFrames),
+    ofAgents(counter, 'stale_frames', 'What threads of the agent wrote after they had been given up.', (agent) =>
+      sumOf(agent, ({ staleFrames }) => staleFrames),
     ),
     counter(
       'agent_event_loop_active_seconds',
@@ -223,11 +225,11 @@ const sum = <Key extends string>(all: readonly Record<Key, number>[], key: Key):
 const single = (value: number): Samples => [{ labels: {}, value }]
 
 const perAgent =
-  (agents: readonly Cell[]) => (metric: typeof counter, name: string, help: string, value: (cell: Cell) => number) =>
+  (agents: readonly Agent[]) => (metric: typeof counter, name: string, help: string, value: (agent: Agent) => number) =>
     metric(
       name,
       help,
-      agents.map((cell) => ({ labels: { agent: cell.name }, value: value(cell) })),
+      agents.map((agent) => ({ labels: { agent: agent.name }, value: value(agent) })),
     )
 
 const labelled = (label: string, values: Record<string, number>): Samples =>
@@ -242,8 +244,8 @@ export const usage = ({ directory, runs }: Supervisor): Reader => ({
     for (const entry of batch) {
       if (entry.kind !== 'model.called') continue
       runs.get(entry.run)?.spent.add(entry)
-      const cell = directory.cells[entry.index]
-      if (cell?.name === entry.agent) cell.spent = addUsage(cell.spent, entry.usage)
+      const agent = directory.byIndex[entry.index]
+      if (agent?.name === entry.agent) agent.spent = addUsage(agent.spent, entry.usage)
     }
   },
 })

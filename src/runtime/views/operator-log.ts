@@ -8,7 +8,7 @@
 import type { AgentStatus } from '../../actors/definition/task.ts'
 import type { DeadLetter, DeadLetterReason } from '../../mailbox/dead-letters.ts'
 import type { DramatisError } from '../../shared/errors.ts'
-import type { Cell } from '../host/agent.ts'
+import type { Agent } from '../host/agent.ts'
 import { isReady, statusOf, sumOf } from '../host/directory.ts'
 import type { Reader } from '../host/journal.ts'
 import type { HostRecord } from '../log/records.ts'
@@ -68,15 +68,15 @@ export function healthOf(supervisor: Supervisor, runs: RunBook): Health {
     ready: !runs.closing && !runs.endings.lost && agents.every(({ instances }) => instances.some(isReady)),
     draining: runs.closing,
     agents: Object.fromEntries(
-      agents.map((cell) => [
-        cell.name,
+      agents.map((agent) => [
+        agent.name,
         {
-          status: statusOf(cell),
-          queued: cell.mailbox.waiting + cell.mailbox.parked.length,
-          inFlight: cell.mailbox.underWay,
-          restarts: sumOf(cell, ({ restarts }) => restarts),
-          lastBeatMs: sinceTurn(cell, now),
-          staleFrames: sumOf(cell, ({ staleFrames }) => staleFrames),
+          status: statusOf(agent),
+          queued: agent.mailbox.waiting + agent.mailbox.pending.length,
+          inFlight: agent.mailbox.underWay,
+          restarts: sumOf(agent, ({ restarts }) => restarts),
+          lastBeatMs: sinceTurn(agent, now),
+          staleFrames: sumOf(agent, ({ staleFrames }) => staleFrames),
         },
       ]),
     ),
@@ -89,7 +89,7 @@ export function healthOf(supervisor: Supervisor, runs: RunBook): Health {
 }
 
 /** Returns the ms since a turn of the agent has ended, or since its thread has started. */
-function sinceTurn({ instances }: Cell, now: number): number {
+function sinceTurn({ instances }: Agent, now: number): number {
   const ends = instances.flatMap(({ epoch, lastEndAt }) => (epoch === 0 ? [] : [lastEndAt]))
   return ends.length === 0 ? 0 : Math.max(0, now - Math.max(...ends))
 }
@@ -159,7 +159,7 @@ function logRecord(needs: Needs, record: HostRecord): void {
     case 'agent.status': {
       const { agent, instance, epoch, status } = record
       if (status !== 'failed') return // it left in order
-      const error = needs.directory.cell(agent, needs.runs.get(record.run))?.instances[instance ?? 0]?.stopped
+      const error = needs.directory.agent(agent, needs.runs.get(record.run))?.instances[instance ?? 0]?.stopped
       if (instance === undefined) return logger.error({ agent, epoch, error }, 'is stopped for good')
       return logger.error({ agent, instance, epoch, error }, 'one of its instances is stopped for good')
     }

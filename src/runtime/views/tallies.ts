@@ -22,7 +22,7 @@ import {
 } from '../../mailbox/frame.ts'
 import type { DramatisError } from '../../shared/errors.ts'
 import { own } from '../../shared/values.ts'
-import type { Cell } from '../host/agent.ts'
+import type { Agent } from '../host/agent.ts'
 import type { Reader } from '../host/journal.ts'
 import type { RunState } from '../host/run.ts'
 import type { FrameBlock, HostRecord } from '../log/records.ts'
@@ -127,16 +127,16 @@ export class Tallies {
   /** Dead letters whose recipient is no agent: a series for each such name would stay for ever. */
   readonly deadLettersOfNobody: AgentTally['deadLetters'] = new Map()
   /** Figures by agent. Weak, so that they go with an agent that has left. */
-  readonly #agents = new WeakMap<Cell, AgentTally>()
+  readonly #agents = new WeakMap<Agent, AgentTally>()
   readonly #pairs = new WeakMap<RunState, Map<number, Pair>>()
   /** Pair of the last message: most often the next one is between the same two. */
   #last: Pair = { run: Number.NaN, agents: Number.NaN, count: 0 }
 
-  of(cell: Cell): AgentTally {
-    const known = this.#agents.get(cell)
+  of(agent: Agent): AgentTally {
+    const known = this.#agents.get(agent)
     if (known) return known
     const tally = new AgentTally()
-    this.#agents.set(cell, tally)
+    this.#agents.set(agent, tally)
     return tally
   }
 
@@ -158,23 +158,23 @@ export class Tallies {
       const kind = word & 0xff
       if (kind !== END && kind !== STEP_DONE) continue
       const flags = word >>> 8
-      const cell = supervisor.directory.cells[i32[(at >> 2) + WHO]! & 0xffff]
+      const agent = supervisor.directory.byIndex[i32[(at >> 2) + WHO]! & 0xffff]
       if (kind === STEP_DONE) {
         if ((flags & HAS_THREAD) === 0) continue // no call of a tool: that has the id of a call
-        this.calls.step(labelOf(cell), memory, at)
-        if (cell) this.of(cell).toolCalls += 1
-      } else if (cell) {
-        const tally = this.of(cell)
+        this.calls.step(labelOf(agent), memory, at)
+        if (agent) this.of(agent).toolCalls += 1
+      } else if (agent) {
+        const tally = this.of(agent)
         tally.turns.observe(f64[(at >> 3) + TIME]! - f64[(at >> 3) + STARTED]!)
         if ((flags & (FAILED | BEGINS_AGAIN)) !== 0) tally.failedTurns += 1
-        const sender = supervisor.directory.cells[i32[(at >> 2) + WHO]! >>> 16]
-        if (run && sender?.settings.isAgent && cell.settings.isAgent) this.#count(supervisor, run, sender, cell)
+        const sender = supervisor.directory.byIndex[i32[(at >> 2) + WHO]! >>> 16]
+        if (run && sender?.settings.isAgent && agent.settings.isAgent) this.#count(supervisor, run, sender, agent)
       }
     }
   }
 
   /** Counts a message of a pair. Who is chatty is told once for each run. */
-  #count({ limits }: Supervisor, run: RunState, one: Cell, other: Cell): void {
+  #count({ limits }: Supervisor, run: RunState, one: Agent, other: Agent): void {
     const agents = Math.min(one.index, other.index) * 2 ** 16 + Math.max(one.index, other.index)
     if (this.#last.run !== run.index || this.#last.agents !== agents) this.#last = this.#pairOf(run, agents)
     this.#last.count += 1
@@ -196,23 +196,24 @@ export class Tallies {
   #record(supervisor: Supervisor, record: HostRecord): void {
     switch (record.kind) {
       case 'agent.crashed': {
-        const cell = supervisor.directory.cell(record.agent, supervisor.runs.get(record.run))
-        if (cell) this.of(cell).crashes += 1
+        const agent = supervisor.directory.agent(record.agent, supervisor.runs.get(record.run))
+        if (agent) this.of(agent).crashes += 1
         return
       }
       case 'message.dead': {
         const { recipient } = record.letter.message
-        const cell = typeof recipient === 'string' ? supervisor.directory.cell(recipient) : undefined
-        const letters = cell?.settings.isAgent && !cell.removed ? this.of(cell).deadLetters : this.deadLettersOfNobody
+        const agent = typeof recipient === 'string' ? supervisor.directory.agent(recipient) : undefined
+        const letters =
+          agent?.settings.isAgent && !agent.removed ? this.of(agent).deadLetters : this.deadLettersOfNobody
         letters.set(record.letter.reason, (letters.get(record.letter.reason) ?? 0) + 1)
         return
       }
       case 'model.called':
-        return this.calls.model(labelOf(supervisor.directory.cells[record.index]), record)
+        return this.calls.model(labelOf(supervisor.directory.byIndex[record.index]), record)
       case 'tool.finished': {
-        const cell = supervisor.directory.cell(record.agent, supervisor.runs.get(record.run))
-        if (cell) this.of(cell).toolCalls += 1
-        return this.calls.tool(labelOf(cell), record.tool, record.durationMs, record.error)
+        const agent = supervisor.directory.agent(record.agent, supervisor.runs.get(record.run))
+        if (agent) this.of(agent).toolCalls += 1
+        return this.calls.tool(labelOf(agent), record.tool, record.durationMs, record.error)
       }
       case 'run.finished': {
         const { error } = record
@@ -225,4 +226,4 @@ export class Tallies {
 }
 
 /** Returns the label of an agent; empty for agents of one run, which go with it: their series would stay for ever. */
-const labelOf = (cell: Cell | undefined): string => (cell && !cell.run ? cell.name : '')
+const labelOf = (agent: Agent | undefined): string => (agent && !agent.run ? agent.name : '')

@@ -5,7 +5,7 @@ import { actingSender, type Directory, jsonIn } from '../../mailbox/codec.ts'
 import { priorityOf, readBody, senderOf, timeOf, typeOf } from '../../mailbox/frame.ts'
 import type { MessageType } from '../../mailbox/message.ts'
 import { type IndexOf, type OpenCallFrame, type OpenMessage, type OpenWait, OpenWork } from '../durability/open-work.ts'
-import { OldTeam } from '../durability/recovered-run.ts'
+import { RecoveredTeam } from '../durability/recovered-run.ts'
 import type { LogEntry, NamedWait, Unrecorded } from '../log/records.ts'
 import { framesIn } from '../log/run-log.ts'
 import { type StatusChange, StatusFold, statusAfter } from '../runs/log-events.ts'
@@ -98,7 +98,7 @@ export interface RunReplay {
  */
 
 export class TeamBefore {
-  readonly #team = new OldTeam(0)
+  readonly #team = new RecoveredTeam(0)
   readonly #names = new Map<number, string>()
   readonly #threads = new Map<number, string | undefined>()
 

@@ -262,19 +262,19 @@ function laneLines(fold: DigestFold, width: number, now: number): string[] {
   for (let row = fold.turns.length - 1; row >= 0 && turns.end.at(row) > from; row--) {
     const lane = lanes.get(fold.names[turns.run.at(row)] ?? '')
     if (!lane) continue
-    const first = cellAt(turns.start.at(row), from, cells)
+    const first = agentAt(turns.start.at(row), from, cells)
     const mark = turns.failed.at(row) > 0 ? 'X' : '='
-    for (let cell = first; cell <= cellAt(turns.end.at(row), from, cells); cell++) lane[cell] = mark
+    for (let cell = first; cell <= agentAt(turns.end.at(row), from, cells); cell++) lane[cell] = mark
   }
   return ['', ...recent.map((run) => `${lanes.get(run.id)!.join('')}  ${fit(run.status, 8)} ${run.query}`)]
 }
 
-const cellAt = (time: number, from: number, cells: number): number =>
+const agentAt = (time: number, from: number, cells: number): number =>
   Math.min(cells - 1, Math.max(0, Math.floor(((time - from) / LANE_MS) * cells)))
 
 function laneOf({ startedAt, endedAt }: FoldedRun, cells: number, from: number): string[] {
-  const first = cellAt(startedAt, from, cells)
-  const last = endedAt === null ? cells - 1 : cellAt(endedAt, from, cells)
+  const first = agentAt(startedAt, from, cells)
+  const last = endedAt === null ? cells - 1 : agentAt(endedAt, from, cells)
   return Array.from({ length: cells }, (_, cell) => (cell >= first && cell <= last ? '.' : ' '))
 }
 

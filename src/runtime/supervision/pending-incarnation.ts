@@ -1,6 +1,6 @@
 /**
  * A thread on its way to become an agent: it loads the agent's code, then it starts. An agent that begins has one, and
- * so has an agent that is being reloaded, beside the life that it has.
+ * so has an agent that is being reloaded, beside the incarnation that it has.
  */
 import type {
   AgentCode,
@@ -24,9 +24,9 @@ import {
   StartFailedError,
 } from '../../shared/errors.ts'
 import { picked } from '../../shared/values.ts'
-import type { Cell } from '../host/agent.ts'
+import type { Agent } from '../host/agent.ts'
 import type { Core } from '../host/core.ts'
-import { Life } from '../host/life.ts'
+import { Incarnation } from '../host/incarnation.ts'
 import type { Redactor } from '../logging/redactor.ts'
 import { guardedBy } from '../settings/role-shape.ts'
 import { importFailure } from '../threads/bundle.ts'
@@ -38,7 +38,7 @@ import type { Owners } from './owners.ts'
 const MOST_POSTS = 2_000
 
 function codeAssignmentOf(
-  { settings }: Cell,
+  { settings }: Agent,
   code: AgentCode,
   tools: AssignedTools,
   redactor: Redactor,
@@ -51,49 +51,49 @@ function codeAssignmentOf(
 
 function assignmentOf(
   { clock, directory, journal, redactor, team }: Core,
-  cell: Cell,
-  life: Life,
+  agent: Agent,
+  incarnation: Incarnation,
   code: AgentCode,
   tools: AssignedTools,
 ): Assignment {
   return {
-    ...codeAssignmentOf(cell, code, tools, redactor),
-    index: cell.index,
-    epoch: life.epoch,
+    ...codeAssignmentOf(agent, code, tools, redactor),
+    index: agent.index,
+    epoch: incarnation.epoch,
     names: directory.names,
-    window: life.window.buffer,
+    channel: incarnation.channel.buffer,
     team: team.buffer,
-    state: cell.state === undefined ? undefined : JSON.stringify(cell.state),
-    correlation: cell.correlation,
+    state: agent.state === undefined ? undefined : JSON.stringify(agent.state),
+    correlation: agent.correlation,
     seed: Math.floor(clock.random() * 2 ** 30),
-    maxMessageBytes: cell.settings.mailbox.maxMessageBytes,
-    maxExternalMb: cell.settings.maxExternalMb,
+    maxMessageBytes: agent.settings.mailbox.maxMessageBytes,
+    maxExternalMb: agent.settings.maxExternalMb,
     isDurable: journal.isKept,
-    concurrency: cell.settings.concurrency,
-    verbs: cell.settings.verbs,
-    loops: cell.settings.loops,
-    messagesPerTurn: cell.settings.messagesPerTurn,
-    output: cell.settings.output && jsonSchemaOf(cell.settings.output),
-    guardedBy: guardedBy(cell.settings.guards),
-    contextStrategy: cell.settings.contextStrategy,
+    concurrency: agent.settings.concurrency,
+    verbs: agent.settings.verbs,
+    loops: agent.settings.loops,
+    messagesPerTurn: agent.settings.messagesPerTurn,
+    output: agent.settings.output && jsonSchemaOf(agent.settings.output),
+    guardedBy: guardedBy(agent.settings.guards),
+    contextStrategy: agent.settings.contextStrategy,
   }
 }
 
 /** Limits the time of a start. A start that does not settle within the turn timeout has failed. */
-function inTime(clock: Scheduler, cell: Cell, starting: Promise<Started>): Promise<Started> {
-  const { turnTimeoutMs } = cell.settings
+function inTime(clock: Scheduler, agent: Agent, starting: Promise<Started>): Promise<Started> {
+  const { turnTimeoutMs } = agent.settings
   if (turnTimeoutMs === false) return starting
   return new Promise((resolve, reject) => {
     const timer = clock.timer(turnTimeoutMs, () => {
-      const text = `The start of agent "${cell.name}" (its module, then its start hook) did not end within ${turnTimeoutMs} ms. Raise limits.turnTimeoutMs, or look at what it waits for.`
-      resolve({ ok: false, error: errorData(new StartFailedError(text, { agent: cell.name, turnTimeoutMs })) })
+      const text = `The start of agent "${agent.name}" (its module, then its start hook) did not end within ${turnTimeoutMs} ms. Raise limits.turnTimeoutMs, or look at what it waits for.`
+      resolve({ ok: false, error: errorData(new StartFailedError(text, { agent: agent.name, turnTimeoutMs })) })
     })
     starting.finally(() => timer.cancel()).then(resolve, reject)
   })
 }
 
-export function listen(logger: Logger, { name: agent }: Cell, life: Life): void {
-  life.thread.onPrint({
+export function listen(logger: Logger, { name: agent }: Agent, incarnation: Incarnation): void {
+  incarnation.thread.onPrint({
     line: (text) => logger.info({ agent }, text),
     flooded: () =>
       logger.warn(
@@ -103,12 +103,12 @@ export function listen(logger: Logger, { name: agent }: Cell, life: Life): void 
     leftOut: (lines) => logger.warn({ agent, lines }, `${lines} lines that the agent printed were left out`),
   })
   let posts = 0
-  life.thread.onForeignPost(() => {
+  incarnation.thread.onOwnPost(() => {
     posts += 1
     if (posts > MOST_POSTS + 1) return // it was ended; what it had posted by then still comes, and may be a lot
     if (posts > MOST_POSTS) {
       const text = `Agent "${agent}" posted more than ${MOST_POSTS} messages to its parent port, so its thread was ended: the host has to take each of them in. Use context.send.`
-      return life.kill(new AgentCrashedError(text, { agent, posts: MOST_POSTS }))
+      return incarnation.kill(new AgentCrashedError(text, { agent, posts: MOST_POSTS }))
     }
     if ((posts & (posts - 1)) !== 0) return // in a flood it logs ever more rarely
     logger.warn(
@@ -125,10 +125,10 @@ export function listen(logger: Logger, { name: agent }: Cell, life: Life): void 
  */
 
 /** Checks whether a thread of the agent needs a place: threads that agents share do not count. */
-export const hasOwnThread = ({ settings }: Cell): boolean => settings.isAgent && settings.isolation === 'thread'
+export const hasOwnThread = ({ settings }: Agent): boolean => settings.isAgent && settings.isolation === 'thread'
 
 interface Waiter {
-  readonly cell: Cell
+  readonly agent: Agent
   /** Team of the agent. */
   readonly team: object | undefined
   /** Epoch ms. */
@@ -151,7 +151,7 @@ export class ThreadPlaces {
   /** Teams of this process that share the places: one, or the shards of a cluster. */
   readonly teams = new Set<PlaceTaker>()
   /** Lives that are asked whether they may end, or that end. */
-  readonly leaving = new Set<Life>()
+  readonly leaving = new Set<Incarnation>()
   readonly #line: Waiter[] = []
   readonly #full: () => void
   readonly #clock: Pick<Scheduler, 'now'>
@@ -179,7 +179,7 @@ export class ThreadPlaces {
   }
 
   /** Agents of a team that wait for a place, and since when. */
-  lineOf(team: object): readonly Pick<Waiter, 'cell' | 'since'>[] {
+  lineOf(team: object): readonly Pick<Waiter, 'agent' | 'since'>[] {
     return this.#line.filter((waiter) => waiter.team === team)
   }
 
@@ -187,21 +187,21 @@ export class ThreadPlaces {
    * Takes a place for a thread of the agent. Returns undefined if it has one now, a promise if it has to wait, and
    * false if it has to wait but has no message: such an agent needs no thread yet.
    */
-  take(cell: Cell, team?: object): Promise<void> | undefined | false {
+  take(agent: Agent, team?: object): Promise<void> | undefined | false {
     if (this.taken < this.max && this.#line.length === 0) {
-      this.claim()
+      this.reserve()
       return undefined
     }
-    if (cell.mailbox.waiting === 0) return false
+    if (agent.mailbox.waiting === 0) return false
     const place = new Promise<void>((resolve) => {
-      this.#line.push({ cell, team, since: this.#clock.now(), resolve })
+      this.#line.push({ agent, team, since: this.#clock.now(), resolve })
     })
     this.#full()
     return place
   }
 
   /** Takes a place in any case: for a thread that has replaced another one. */
-  claim(): void {
+  reserve(): void {
     this.taken += 1
   }
 
@@ -223,34 +223,34 @@ export class ThreadPlaces {
     if (!first) return
     for (const waiter of this.#line) if (priorityOf(waiter) > priorityOf(first)) first = waiter
     this.#line.splice(this.#line.indexOf(first), 1)
-    this.claim()
+    this.reserve()
     first.resolve()
   }
 
   /** Lets an agent leave the line that needs no thread any more. It gives its place back when it learns that. */
-  leave(cell: Cell): void {
-    for (const waiter of this.#line.filter((each) => each.cell === cell)) {
+  leave(agent: Agent): void {
+    for (const waiter of this.#line.filter((each) => each.agent === agent)) {
       this.#line.splice(this.#line.indexOf(waiter), 1)
-      this.claim()
+      this.reserve()
       waiter.resolve()
     }
   }
 }
 
-const priorityOf = ({ cell }: Waiter): number => cell.mailbox.peek()?.priority ?? 0
+const priorityOf = ({ agent }: Waiter): number => agent.mailbox.peek()?.priority ?? 0
 
-export class PendingLife {
-  readonly life: Life
-  /** Rejects when the thread cannot become the agent's life any more: it has ended, or was dropped. */
+export class PendingIncarnation {
+  readonly incarnation: Incarnation
+  /** Rejects when the thread cannot become the agent's incarnation any more: it has ended, or was dropped. */
   readonly lost: Promise<never>
   readonly gone: Promise<void>
-  /** True once it is the agent's life: what happens to it from then on is handled like for any life. */
+  /** True once it is the agent's incarnation: what happens to it from then on is handled like for any incarnation. */
   adopted = false
-  /** True if it was not the agent's life when it was lost: it cannot be any more. */
+  /** True if it was not the agent's incarnation when it was lost: it cannot be any more. */
   isLost = false
   readonly #host: Owners
   readonly #places: ThreadPlaces
-  readonly #cell: Cell
+  readonly #agent: Agent
   readonly #code: AgentCode
   readonly #tools: AssignedTools
   #lose: (error: DramatisError) => void = () => {}
@@ -258,20 +258,20 @@ export class PendingLife {
   #hasPlace = false
   #names = ''
 
-  constructor(host: Owners, exits: Exits, places: ThreadPlaces, cell: Cell, code: AgentCode, tools: AssignedTools) {
+  constructor(host: Owners, exits: Exits, places: ThreadPlaces, agent: Agent, code: AgentCode, tools: AssignedTools) {
     this.#host = host
     this.#places = places
-    this.#cell = cell
+    this.#agent = agent
     this.#code = code
     this.#tools = tools
     const { clock, logger, loop, parts, provisioning } = host
-    const turns = mostOpenTurns(cell.settings.concurrency)
-    const thread = provisioning.threadFor(cell)
-    const life = new Life(cell.nextEpoch(), thread, turns, (of) => {
-      exits.fence(cell, of)
+    const turns = mostOpenTurns(agent.settings.concurrency)
+    const thread = provisioning.threadFor(agent)
+    const incarnation = new Incarnation(agent.nextEpoch(), thread, turns, (of) => {
+      exits.fence(agent, of)
       if (places.isBounded) clock.timer(FENCE_MS, () => this.#leavePlace(), true) // else it would be taken for ever
     })
-    this.life = life
+    this.incarnation = incarnation
     this.lost = new Promise((_resolve, reject) => {
       this.#lose = reject
     })
@@ -280,14 +280,16 @@ export class PendingLife {
     thread.givesBytes((hash) => parts.get(hash))
     this.gone = new Promise((resolve) => {
       thread.onExit((exit) => {
-        const text = `The new thread of agent "${cell.name}" ended before it took over (exit code ${exit.code}).`
-        this.#lost(life.verdict ?? new StartFailedError(text, { agent: cell.name, exitCode: exit.code }, exit.error))
+        const text = `The new thread of agent "${agent.name}" ended before it took over (exit code ${exit.code}).`
+        this.#lost(
+          incarnation.verdict ?? new StartFailedError(text, { agent: agent.name, exitCode: exit.code }, exit.error),
+        )
         this.#leavePlace()
-        exits.exited(cell, life, exit)
+        exits.exited(agent, incarnation, exit)
         resolve()
       })
     })
-    listen(logger, cell, life)
+    listen(logger, agent, incarnation)
   }
 
   /**
@@ -299,22 +301,22 @@ export class PendingLife {
     host: Owners,
     exits: Exits,
     places: ThreadPlaces,
-    cell: Cell,
+    agent: Agent,
     isWanted: () => boolean,
     beside?: 'beside',
-  ): Promise<PendingLife | undefined> {
+  ): Promise<PendingIncarnation | undefined> {
     const { provisioning } = host
-    const [code, tools] = await Promise.all([provisioning.codeOf(cell), provisioning.toolsOf(cell)])
+    const [code, tools] = await Promise.all([provisioning.codeOf(agent), provisioning.toolsOf(agent)])
     if (!isWanted()) return undefined
-    const takesPlace = hasOwnThread(cell) && !beside
-    const place = takesPlace ? places.take(cell, host) : undefined
+    const takesPlace = hasOwnThread(agent) && !beside
+    const place = takesPlace ? places.take(agent, host) : undefined
     if (place === false) return undefined
     if (place) await place
-    let pending: PendingLife | undefined
+    let pending: PendingIncarnation | undefined
     try {
-      const room = provisioning.roomFor(cell)
+      const room = provisioning.roomFor(agent)
       if (room) await room
-      if (isWanted()) pending = new PendingLife(host, exits, places, cell, code, tools)
+      if (isWanted()) pending = new PendingIncarnation(host, exits, places, agent, code, tools)
     } finally {
       if (takesPlace && pending) pending.#hasPlace = true
       else if (takesPlace) places.free()
@@ -324,9 +326,9 @@ export class PendingLife {
 
   /** Takes a place among the threads of the team, if it has none yet. */
   takePlace(): void {
-    if (this.#hasPlace || !hasOwnThread(this.#cell)) return
+    if (this.#hasPlace || !hasOwnThread(this.#agent)) return
     this.#hasPlace = true
-    this.#places.claim()
+    this.#places.reserve()
   }
 
   #leavePlace(): void {
@@ -341,8 +343,8 @@ export class PendingLife {
 
   load(): Promise<Started> {
     const { clock, redactor } = this.#host
-    const assignment = codeAssignmentOf(this.#cell, this.#code, this.#tools, redactor)
-    return inTime(clock, this.#cell, this.life.thread.load(assignment))
+    const assignment = codeAssignmentOf(this.#agent, this.#code, this.#tools, redactor)
+    return inTime(clock, this.#agent, this.incarnation.thread.load(assignment))
   }
 
   /** Starts the agent with the state that it has now. A second call resolves with the first. */
@@ -353,9 +355,9 @@ export class PendingLife {
 
   #start(): Promise<Started> {
     const { clock } = this.#host
-    const assignment = assignmentOf(this.#host, this.#cell, this.life, this.#code, this.#tools)
+    const assignment = assignmentOf(this.#host, this.#agent, this.incarnation, this.#code, this.#tools)
     this.#names = assignment.names
-    return inTime(clock, this.#cell, this.life.thread.start(assignment))
+    return inTime(clock, this.#agent, this.incarnation.thread.start(assignment))
   }
 
   get newcomers(): Newcomer[] {
@@ -364,7 +366,7 @@ export class PendingLife {
 
   /** Returns the error of a start that failed. It reads files for more words, at places that the code has named. */
   async errorOf({ error: data, importing }: Extract<Started, { ok: false }>): Promise<DramatisError> {
-    const { name, settings } = this.#cell
+    const { name, settings } = this.#agent
     const error = this.#host.redactor.fields(errorFrom(data))
     const whose = importing === 'agent' ? this.#code : importing
     if (!whose || 'model' in whose) return error
@@ -377,7 +379,7 @@ export class PendingLife {
   drop(error: DramatisError): void {
     if (this.adopted) return
     this.#lost(error)
-    this.life.end()
+    this.incarnation.end()
   }
 
   #lost(error: DramatisError): void {

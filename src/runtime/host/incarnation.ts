@@ -4,13 +4,13 @@ import type { PatchNotice } from '../../actors/definition/assignment.ts'
 import {
   ASLEEP,
   AT_WORK,
+  Channel,
   FrameJoiner,
   FrameWriter,
   PARKED,
   parkedWord,
   SURELY,
   TAKEN,
-  Window,
 } from '../../mailbox/channel.ts'
 import { LARGEST_FRAME, type Memory, runOf, turnOf } from '../../mailbox/frame.ts'
 import { type Envelope, NOT_YET } from '../../mailbox/mailbox.ts'
@@ -139,11 +139,11 @@ class QuietTurns {
   }
 }
 
-/** Life of an agent in a worker thread, with its own rings (`Window`) and its own epoch. */
-export class Life {
+/** Incarnation of an agent in a worker thread, with its own rings (`Channel`) and its own epoch. */
+export class Incarnation {
   readonly epoch: number
   readonly thread: Thread
-  readonly window: Window
+  readonly channel: Channel
   readonly plain: FrameWriter
   readonly ranked: FrameWriter
   readonly replies: FrameWriter
@@ -169,7 +169,7 @@ export class Life {
   /** Run whose messages are in the rings. */
   run: RunState | undefined
   ready = false
-  /** True while it gets no new message, because another life is to replace it when its open turns have ended. */
+  /** True while it gets no new message, because another incarnation is to replace it when its open turns have ended. */
   draining = false
   /** Why the host ends it in order, once it does: its end is no crash then. */
   retired: 'reloaded' | 'passivated' | undefined
@@ -198,18 +198,18 @@ export class Life {
   readonly doings = new TurnDoings()
   /** Turns that wait for the reader of their answer, each with the epoch ms since when. */
   readonly awaitReader = new Map<number, number>()
-  wantsBell: 'none' | 'message' | 'reply' = 'none'
+  wantsWakeup: 'none' | 'message' | 'reply' = 'none'
   readonly #turns: number
-  readonly #fence: (life: Life) => void
+  readonly #fence: (incarnation: Incarnation) => void
 
   /** `fence` is called when the host has ended the thread: a thread that does not exit soon is given up. */
-  constructor(epoch: number, thread: Thread, turns: number, fence: (life: Life) => void) {
+  constructor(epoch: number, thread: Thread, turns: number, fence: (incarnation: Incarnation) => void) {
     this.epoch = epoch
     this.thread = thread
-    this.window = thread.shared ? Window.ofSeat() : new Window()
-    this.plain = new FrameWriter(this.window.plain)
-    this.ranked = new FrameWriter(this.window.ranked)
-    this.replies = new FrameWriter(this.window.replies)
+    this.channel = thread.shared ? Channel.ofSeat() : new Channel()
+    this.plain = new FrameWriter(this.channel.plain)
+    this.ranked = new FrameWriter(this.channel.ranked)
+    this.replies = new FrameWriter(this.channel.replies)
     this.#turns = turns
     this.#fence = fence
   }
@@ -227,9 +227,9 @@ export class Life {
   }
 
   begun(envelope: Envelope<RunState>): boolean {
-    if (envelope.wasShelved) return true
+    if (envelope.wasSuspended) return true
     if (envelope.within) return envelope.startedAt !== NOT_YET
-    return this.window[envelope.lane].taken(envelope.windowAt, envelope.windowEnd)
+    return this.channel[envelope.ring].taken(envelope.ringAt, envelope.ringEnd)
   }
 
   /**
@@ -241,16 +241,16 @@ export class Life {
     const [first] = working
     if (working.length <= 1) return first
     if (working.some(({ run }) => run !== first!.run)) return undefined
-    const turn = Atomics.load(this.window.words, AT_WORK)
+    const turn = Atomics.load(this.channel.words, AT_WORK)
     return working.find((envelope) => envelope.turn === turn)
   }
 
   /** Wakes the thread for what was published, if it sleeps and that may wake it. */
   wake(): void {
-    const { words } = this.window
+    const { words } = this.channel
     const state = Atomics.load(words, ASLEEP)
-    const wakes = state === 1 || (state === 2 && this.wantsBell === 'reply')
-    this.wantsBell = 'none'
+    const wakes = state === 1 || (state === 2 && this.wantsWakeup === 'reply')
+    this.wantsWakeup = 'none'
     if (wakes && Atomics.compareExchange(words, ASLEEP, state, 0) === state) this.thread.ring()
   }
 
@@ -305,17 +305,17 @@ export class Life {
 
   /** Checks whether a reply is on its way that a turn of that run may wait for. */
   #isGiven(run: RunState): boolean {
-    const { replies } = this.window
+    const { replies } = this.channel
     return this.backlog.length > 0 || replies.readTo() !== replies.written || this.holds(run.index)
   }
 
   #says(word: number): boolean {
-    for (let i = 0; i < this.#turns; i++) if (Atomics.load(this.window.words, PARKED + i) === word) return true
+    for (let i = 0; i < this.#turns; i++) if (Atomics.load(this.channel.words, PARKED + i) === word) return true
     return false
   }
 
   #replace(word: number, by: number): boolean {
-    const { words } = this.window
+    const { words } = this.channel
     for (let i = 0; i < this.#turns; i++)
       if (Atomics.load(words, PARKED + i) === word && Atomics.compareExchange(words, PARKED + i, word, by) === word)
         return true
