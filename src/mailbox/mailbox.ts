@@ -504,7 +504,8 @@ const turnOrLast = ({ turn }: { turn: number }): number => turn || Number.MAX_SA
 
 /**
  * Messages handed to the thread that have not committed, in the order of handing. Turns usually end in that order, so
- * the searched message is nearly always the first. Suspended ones are kept apart: their turns are open and take no place.
+ * the searched message is nearly always the first. Suspended ones are kept apart: their turns are open and take no
+ * place.
  */
 class Handed<Owner> {
   /** The message that was handed first. To be read only. */

@@ -392,8 +392,8 @@ export class Agent {
   }
 
   /**
-   * Checks whether a suspended turn of that run may go on here: there is a place. One that is asked back needs none among
-   * several: those that have them may wait for its run.
+   * Checks whether a suspended turn of that run may go on here: there is a place. One that is asked back needs none
+   * among several: those that have them may wait for its run.
    */
   mayReturn(run: RunState): boolean {
     const { incarnation } = this

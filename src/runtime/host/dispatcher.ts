@@ -334,8 +334,8 @@ export class Dispatcher {
   }
 
   /**
-   * Gets a permit for a turn that lost its own; returns false if there is none. Turns that must stop get their grace time from
-   * now on.
+   * Gets a permit for a turn that lost its own; returns false if there is none. Turns that must stop get their grace
+   * time from now on.
    */
   #resume(run: RunState, agent: Agent): boolean {
     if (!this.#permits.resume(run, agent)) return false

@@ -2,7 +2,7 @@
  * Makes the owners of all host state and work of a team, in order. Each takes the core and what it uses of those before
  * it. Calls go down this list; a call upwards is a method of the core.
  *
- *   outboxes -> Router (journal, admission, mailboxes) -> dispatcher (channels, wakeups)    life cycle, exits (redelivery)
+ *   outboxes -> Router (journal, admission, mailboxes) -> dispatcher (channels, wakeups) life cycle, exits (redelivery)
  *                        \-> records$ of the journal -> the readers: restarts, timeouts, watchdog, tasks, events
  */
 

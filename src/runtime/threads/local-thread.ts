@@ -124,7 +124,9 @@ export class LocalThread implements Thread {
     this.kill({ code: 1, error: undefined })
   }
 
-  /** Ends this incarnation as a crash would: what it had published stays, what it does from now on is written nowhere. */
+  /**
+   * Ends this incarnation as a crash would: what it had published stays, what it does from now on is written nowhere.
+   */
   kill(exit: ThreadExit): void {
     if (this.ended.aborted) return
     this.#end.abort()

@@ -1,6 +1,6 @@
 /**
- * The thread of an agent: a worker with the bundled entry. Its wakeup is an empty post; the control plane is Comlink on a
- * port of its own. Each call of the control plane settles when the thread dies.
+ * The thread of an agent: a worker with the bundled entry. Its wakeup is an empty post; the control plane is Comlink on
+ * a port of its own. Each call of the control plane settles when the thread dies.
  */
 
 import { readFileSync } from 'node:fs'
