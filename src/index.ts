@@ -155,7 +155,7 @@ export type { Health } from './runtime/views/operator-log.ts'
 export type { BudgetUse } from './runtime/verbs/budgets.ts'
 export type { OpenTurn, TeamJudgement } from './runtime/team/open-turns.ts'
 export type { WaitCycle } from './runtime/team/digests.ts'
-export type { Metric } from './runtime/views/histogram.ts'
+export type { Metric } from './runtime/views/prometheus.ts'
 
 // The errors: a class for each failure.
 export {

@@ -101,8 +101,6 @@ export class Ring {
     return ((this.readTo() - end) | 0) >= 0 || this.memory.i32[at >> 2]! < 0
   }
 
-  // ---- the reader's side
-
   /** Moves the write position past a frame written at the reserved offset, and makes it visible to the reader. */
   commit(bytes: number): void {
     this.#published = this.written = (this.written + bytes) | 0
@@ -207,7 +205,7 @@ export class Ring {
  *   outbox   thread to host: messages, calls, commits
  *   plain    host to thread: messages of priority 0, in order
  *   ranked   host to thread: messages of any other priority; the thread takes the highest
- *   replies  host to thread: responses, acknowledgements, aborts. User messages never enter it
+ *   replies  host to thread: responses, acknowledgements, aborts; of messages only nested requests
  *
  * Wake-ups: a side that goes to sleep announces it, then looks at the rings again. A writer publishes its frame, then
  * checks whether the other side sleeps. The wake-up itself is an empty post. No timer is involved.
@@ -223,8 +221,8 @@ export const ROOM_WANTED = 48
 /** 1: the thread wants a wake-up when space frees in its outbox. */
 export const OUT_BLOCKED = 64
 /**
- * Mailbox room claimed for a message that is being sent: recipient + 1 (negative: a place and no bytes yet), bytes,
- * turn, step. A thread that dies before it has used its claim leaves it here. 0 if nothing is claimed.
+ * Mailbox room reserved for a message that is being sent: recipient + 1 (negative: a place and no bytes yet), bytes,
+ * turn, step. A thread that dies before it has used its reservation leaves it here. 0 if nothing is reserved.
  */
 export const CLAIM = 96
 /** Memory that the thread holds outside of its heap, in KiB; kept up to date if that memory has a limit. */

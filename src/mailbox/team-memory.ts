@@ -1,8 +1,8 @@
 /**
  * Memory shared by all threads of a team: whether the host sleeps, which agents have written something, and the free
- * room of each mailbox. A sender claims room with two subtractions, and asks the host only if there is none. The host
+ * room of each mailbox. A sender reserves room with two subtractions, and asks the host only if there is none. The host
  * returns room as turns commit, to parked senders first: it takes the room for the first of them beforehand. So a
- * successful claim is an acceptance.
+ * successful reservation is an acceptance.
  *
  * Code in any thread can write anything here. The host therefore compares the words it depends on with its own records
  * (runtime/host/mailboxes.ts).
@@ -105,7 +105,7 @@ export class TeamMemory {
   }
 
   /**
-   * Claims room for one message. Returns false if there may be none; then the sender must ask the host.
+   * Reserves room for one message. Returns false if there may be none; then the sender must ask the host.
    *
    * `note[0]` records the progress: the value left there when the thread ends shows what it has taken. A thread can end
    * between two calls, but not between a step and its note.
@@ -145,7 +145,7 @@ export class TeamMemory {
     return { messages: Atomics.load(this.#messages, index), bytes: Atomics.load(this.#bytes, index) }
   }
 
-  /** Sets the shared words to that room. A claim made at this moment stays valid. */
+  /** Sets the shared words to that room. A reservation made at this moment stays valid. */
   setRoom(index: number, { messages, bytes }: Room): void {
     const said = this.room(index)
     Atomics.add(this.#messages, index, messages - said.messages)

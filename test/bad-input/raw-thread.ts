@@ -52,7 +52,7 @@ export class RawThread implements Thread {
     this.#clock = clock
   }
 
-  onRing(listener: () => void): void {
+  onWake(listener: () => void): void {
     this.#ring = listener
   }
   onExit(listener: (exit: ThreadExit) => void): void {
@@ -67,7 +67,7 @@ export class RawThread implements Thread {
   givesBytes(): void {}
   eventLoop(): undefined {}
   times(): undefined {}
-  ring(): void {}
+  wake(): void {}
   async load(): Promise<Started> {
     return { ok: true, state: undefined }
   }

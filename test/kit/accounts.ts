@@ -66,9 +66,7 @@ export function leftovers(host: Supervisor): string[] {
       open.size === 0 ? '' : 'open requests',
       calls.size + verdicts.size === 0 ? '' : 'open calls',
       suspects.size === 0 ? '' : 'suspects',
-      instances.every(({ withoutPermit: suspended, promised }) => suspended.size + promised.size === 0)
-        ? ''
-        : 'permits',
+      instances.every(({ withoutPermit, promised }) => withoutPermit.size + promised.size === 0) ? '' : 'permits',
       gone || !settings.isAgent || roomOf(host, agent) === capacity ? '' : `room ${roomOf(host, agent)} of ${capacity}`,
     ]
     return left.filter((what) => what !== '').map((what) => `${name}: ${what}`)

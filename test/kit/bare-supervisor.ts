@@ -128,8 +128,8 @@ class WatchedThread implements Thread {
     this.#local = local
   }
 
-  onRing(listener: () => void): void {
-    this.#local.onRing(() => {
+  onWake(listener: () => void): void {
+    this.#local.onWake(() => {
       if (!this.ailments.has('mute')) listener()
     })
   }
@@ -144,8 +144,8 @@ class WatchedThread implements Thread {
   givesBytes(): void {}
   eventLoop(): undefined {}
   times: () => ThreadTimes | undefined = () => undefined
-  ring(): void {
-    if (!this.ailments.has('deaf')) this.#local.ring()
+  wake(): void {
+    if (!this.ailments.has('deaf')) this.#local.wake()
   }
   load: LocalThread['load'] = (assignment) => this.#local.load(assignment)
   start: LocalThread['start'] = (assignment) => this.#local.start(assignment)

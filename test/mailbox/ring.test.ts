@@ -790,7 +790,7 @@ function stage(room: number) {
   const team = new TeamMemory(4)
   team.open(OTHER, room, 2 ** 20, 2 ** 20)
   const window = new Channel()
-  const link = new Link(window, team, { ring() {}, onRing() {}, scheduler: virtualClock() }, ME)
+  const link = new Link(window, team, { wake() {}, onWake() {}, scheduler: virtualClock() }, ME)
   const outbox = new Outbox(link, ME, 2 ** 20, () => 0, Math.random)
   const waits = new Waits(0, 1)
   const sends = new SendQueue(outbox, waits)

@@ -38,14 +38,14 @@ class FakeThread implements SpareThread {
   warmUp(): void {
     this.warmUps += 1
   }
-  onRing(): void {}
+  onWake(): void {}
   onExit(listener: (exit: { code: number; error: undefined }) => void): void {
     this.#exit = () => listener({ code: 1, error: undefined })
   }
   onPrint(): void {}
   onOwnPost(): void {}
   givesBytes(): void {}
-  ring(): void {}
+  wake(): void {}
   eventLoop() {
     return undefined
   }

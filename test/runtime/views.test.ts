@@ -1,7 +1,7 @@
 /** Pictures and figures of a team: diagrams, and the text format of Prometheus. */
 import t from 'tap'
 import { type OrchestrationTrace, sequenceDiagram } from '../../src/runtime/runs/trace.ts'
-import { type Metric, prometheusText } from '../../src/runtime/views/histogram.ts'
+import { type Metric, prometheusText } from '../../src/runtime/views/prometheus.ts'
 import { pluck } from '../kit/lists.ts'
 import { readExposition } from '../team/exposition.ts'
 

@@ -293,7 +293,7 @@ t.test('a turn that is withdrawn and does not know it yet gets nothing done any 
   t.ok(asked.settled)
   t.same(done, ['CANCELLED'])
   bare.threads.get('worker')!.ailments.delete('deaf')
-  bare.threads.get('worker')!.ring()
+  bare.threads.get('worker')!.wake()
   await bare.clock.advance(0)
   t.same(done, ['CANCELLED'])
   t.same(leftovers(bare.host), [])

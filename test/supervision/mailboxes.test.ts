@@ -146,10 +146,10 @@ t.test('rule 15: a claim that a thread had not used when it died is given back, 
   const { team: room } = team.host
   const [sender, worker] = [team.agent('sender'), team.agent('worker')]
   for (const used of [true, false]) {
-    const { channel: window, lastTurn, lastStep } = sender.incarnation!
+    const { channel, lastTurn, lastStep } = sender.incarnation!
     const bytes = 100
     if (!used) room.reserve(worker.index, bytes)
-    window.words.set([worker.index + 1, bytes, lastTurn, used ? lastStep : lastStep + 1], CLAIM)
+    channel.words.set([worker.index + 1, bytes, lastTurn, used ? lastStep : lastStep + 1], CLAIM)
     team.crash('sender')
     await team.clock.advance(1_000)
     t.equal(roomOf(team.host, worker), 7)
@@ -836,7 +836,7 @@ async function host(t: Test) {
   await bare.clock.runToIdle() // all sleep
   t.teardown(() => bare.host.close())
   const rung: string[] = []
-  for (const [name, thread] of bare.threads) thread.ring = () => void rung.push(name)
+  for (const [name, thread] of bare.threads) thread.wake = () => void rung.push(name)
   for (const name of ['flooder', 'writer']) void bare.ask(name) // whose turns stay open
   bare.host.loop.kick()
   for (const name of rung.splice(0))
@@ -844,7 +844,7 @@ async function host(t: Test) {
   const index = (name: string) => bare.host.directory.agent(name)!.index
   const outboxOf = (name: string) => {
     const channel = new Channel(bare.host.directory.agent(name)!.incarnation!.channel.buffer)
-    const link = new Link(channel, bare.host.team, { ring() {}, onRing() {}, scheduler: bare.clock }, index(name))
+    const link = new Link(channel, bare.host.team, { wake() {}, onWake() {}, scheduler: bare.clock }, index(name))
     return new Outbox(link, index(name), 10_000, () => 0, Math.random)
   }
   const outboxes = { flooder: outboxOf('flooder'), writer: outboxOf('writer'), other: outboxOf('other') }

@@ -838,7 +838,7 @@ class Play {
   #runs = 0
 
   constructor() {
-    const port = { ring() {}, onRing() {}, scheduler: virtualClock() }
+    const port = { wake() {}, onWake() {}, scheduler: virtualClock() }
     this.#parking = new Parking(this.#words.words, CONCURRENCY, new Link(this.#words, new TeamMemory(2), port, 1))
   }
 

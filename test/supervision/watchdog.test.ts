@@ -532,9 +532,9 @@ t.test('rule 13: a thread with a limit is asked every 250 ms while it has a turn
   for (const watchdogMs of [5_000, false] as const) {
     const { bare, agent } = await working(watchdogMs)
     const { thread } = agent.incarnation!
-    const ring = thread.ring.bind(thread)
+    const ring = thread.wake.bind(thread)
     let rings = 0
-    thread.ring = () => {
+    thread.wake = () => {
       rings += 1
       ring()
     }

@@ -145,8 +145,8 @@ async function counted(team: OpenTeam, work: () => Promise<void>): Promise<Count
   const { host } = team
   const clock = team.clock as VirtualClock & Scheduler
   const counts: Counts = { rings: 0, looks: 0, batches: 0, timers: 0, frames: 0, records: {} }
-  const ring = LocalThread.prototype.ring
-  LocalThread.prototype.ring = function (this: LocalThread) {
+  const ring = LocalThread.prototype.wake
+  LocalThread.prototype.wake = function (this: LocalThread) {
     counts.rings += 1
     ring.call(this)
   }
@@ -165,7 +165,7 @@ async function counted(team: OpenTeam, work: () => Promise<void>): Promise<Count
   try {
     await work()
   } finally {
-    LocalThread.prototype.ring = ring
+    LocalThread.prototype.wake = ring
     clock.timer = timer
     subscription.unsubscribe()
   }

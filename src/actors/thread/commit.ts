@@ -43,7 +43,7 @@ export class Commit {
   }
 
   /**
-   * Writes the end of the turn to the journal and returns its time. Any error on the way makes the turn a failed one.
+   * Writes the END frame into the outbox and returns its time. Any error on the way makes the turn a failed one.
    */
   write(turn: Turn, value: unknown, thrown: unknown): number {
     const { start } = turn

@@ -276,7 +276,7 @@ export class AgentLoop implements AgentThread {
     this.outbox = new Outbox(this.link, assignment.index, assignment.maxMessageBytes, this.now, random, keys)
     this.sends = new SendQueue(this.outbox, this.waits)
     this.#commit = new Commit(this, scriptContext !== undefined)
-    port.onRing(() => {
+    port.onWake(() => {
       this.link.woken()
       if (!this.#pumping) this.#stirred = false
       this.pump()

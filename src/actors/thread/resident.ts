@@ -186,17 +186,17 @@ export async function playFirstTurn(clock: Scheduler): Promise<boolean> {
   write(channel.replies, now, { kind: RUN, content: 'run', data: '{"metadata":{}}' })
   const data = '{"of":"the first turn"}'
   write(channel.plain, now, { kind: REQUEST, content: 'play', data, sender: SENDER, recipient: PLAYER, turn: TURN })
-  let ring = () => {}
+  let wake = () => {}
   const port: ThreadPort = {
-    ring() {},
-    onRing(listener) {
-      ring = listener
+    wake() {},
+    onWake(listener) {
+      wake = listener
     },
     scheduler: clock,
   }
   const resident = new Resident(port, async () => ({ default: player }))
   const started = await resident.start(assignmentOf(team, channel))
-  ring()
+  wake()
   const hasEnded = () => resident.isIdle && channel.outbox.more()
   for (let left = LONGEST; left > 0 && !hasEnded(); left--) await new Promise<void>((resolve) => clock.defer(resolve))
   const hasPlayed = started.ok && hasEnded()

@@ -45,19 +45,19 @@ const {
 /** The host says what time it is at `monotonic() === 0`, so all threads of the process agree. */
 const clock: Scheduler = { ...systemClock, now: () => zero + systemClock.monotonic() }
 
-const ring = () => parent.postMessage(0)
+const wake = () => parent.postMessage(0)
 
 /** Listeners by seat. A wakeup is the number of a seat. */
 const listeners = new Map<unknown, () => void>()
 
-function onRing(seat: number, listener: () => void): void {
+function onWake(seat: number, listener: () => void): void {
   if (listeners.size === 0) parent.on('message', (rung) => listeners.get(rung)?.())
   listeners.set(seat, listener)
 }
 
 const ownPort: ThreadPort = {
-  ring,
-  onRing: (listener) => onRing(OWN_SEAT, listener),
+  wake,
+  onWake: (listener) => onWake(OWN_SEAT, listener),
   scheduler: work ? unseenBy(work, clock) : clock,
   bytesOf: downloadsFrom(partsPort),
   memories: threadMemories,
@@ -77,8 +77,8 @@ function sharedPort({ number, atWork }: Seat): ThreadPort {
     task()
   }
   return {
-    ring,
-    onRing: (listener) => onRing(number, noting(listener)),
+    wake,
+    onWake: (listener) => onWake(number, noting(listener)),
     scheduler: {
       ...clock,
       sleep: (ms, signal) => clock.sleep(ms, signal).finally(note),

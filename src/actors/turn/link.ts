@@ -49,8 +49,8 @@ import type { Memories, OwnWork } from './own-work.ts'
 
 /** Connects a thread to its host: one wake-up signal in each direction, and time. */
 export interface ThreadPort {
-  ring(): void
-  onRing(listener: () => void): void
+  wake(): void
+  onWake(listener: () => void): void
   readonly scheduler: Scheduler
   /** Asks the host for the bytes with that hash; undefined if it has none. Absent where no code reads any. */
   bytesOf?(hash: string): Uint8Array | undefined
@@ -60,7 +60,7 @@ export interface ThreadPort {
   readonly work?: OwnWork | undefined
 }
 
-const FRAMES_A_RING = 512 // waking a thread costs as much as writing some dozens of frames
+const FRAMES_A_WAKEUP = 512 // waking a thread costs as much as writing some dozens of frames
 
 /**
  * Time at which the host is woken for a frame: `now`, `soon` (now if it is the first of a slice), or `later` (at
@@ -68,11 +68,13 @@ const FRAMES_A_RING = 512 // waking a thread costs as much as writing some dozen
  */
 export type Urgency = 'now' | 'soon' | 'later'
 
-/** For a message that can claim its room in a mailbox when the outbox has room for it, in place of asking the host. */
+/**
+ * For a message that can reserve its room in a mailbox when the outbox has room for it, in place of asking the host.
+ */
 export interface LateReservation {
   /** Claims the room and marks the frame accordingly. Returns false if there is none: then the frame asks. */
   reserve(): boolean
-  /** Called when the frame is written with its claim. */
+  /** Called when the frame is written with its reservation. */
   reserved(): void
 }
 
@@ -102,7 +104,7 @@ export class Link {
   readonly #joiners = { plain: new FrameJoiner(), replies: new FrameJoiner() }
   #blocked: Blocked[] = []
   /** True if the host was woken in this slice. */
-  #rung = false
+  #hasWoken = false
   /** Frames written since the last wake-up. */
   #unrung = 0
   #unrungBytes = 0
@@ -153,10 +155,10 @@ export class Link {
   /** Publishes the frame that was written at the reserved offset. */
   commit(bytes: number, urgency: Urgency): void {
     this.#channel.outbox.commit(bytes)
-    this.#reservation[0] = 0 // the frame that has the claimed room is published
+    this.#reservation[0] = 0 // the frame that has the reserved room is published
     this.team.wrote(this.#me)
-    if (urgency === 'later' || (urgency === 'soon' && this.#rung)) return this.#wakeUp(bytes, urgency)
-    this.#rung = true
+    if (urgency === 'later' || (urgency === 'soon' && this.#hasWoken)) return this.#wakeUp(bytes, urgency)
+    this.#hasWoken = true
     this.#unrung = 0
     this.#unrungBytes = 0
     this.wakeHost()
@@ -210,15 +212,15 @@ export class Link {
   }
 
   #wakeUp(bytes: number, urgency: Urgency): void {
-    if (urgency === 'now' || (urgency === 'soon' && !this.#rung)) return this.#announce()
+    if (urgency === 'now' || (urgency === 'soon' && !this.#hasWoken)) return this.#announce()
     this.#unrung += 1
     this.#unrungBytes += bytes
-    if (this.#unrung >= FRAMES_A_RING || this.#unrungBytes >= this.#channel.outbox.capacity >> 1) this.#announce()
+    if (this.#unrung >= FRAMES_A_WAKEUP || this.#unrungBytes >= this.#channel.outbox.capacity >> 1) this.#announce()
     else if (this.#unrung === 1 && urgency === 'soon') this.#port.scheduler.defer(this.#flush)
   }
 
   #announce(): void {
-    this.#rung = true
+    this.#hasWoken = true
     this.#unrung = 0
     this.#unrungBytes = 0
     this.wakeHost()
@@ -227,19 +229,19 @@ export class Link {
   /** Ends a slice: wakes the host if frames were written since the last wake-up. */
   flush(): void {
     if (this.#unrung > 0) this.#announce()
-    this.#rung = false
+    this.#hasWoken = false
   }
 
   wakeHost(): void {
     const { words } = this.team
     Atomics.store(words, HOST_CALLED, 1)
     if (Atomics.load(words, HOST_ASLEEP) === 1 && Atomics.compareExchange(words, HOST_ASLEEP, 1, 0) === 1)
-      this.#port.ring()
+      this.#port.wake()
   }
 
   /**
-   * Claims room in a mailbox. The claim is recorded, so that the host can return it if this thread dies before using
-   * it.
+   * Reserves room in a mailbox. The reservation is recorded, so that the host can return it if this thread dies before
+   * using it.
    */
   reserveRoom(recipient: number, bytes: number, turn: number, step: number): boolean {
     if (this.closed) return false
@@ -489,10 +491,10 @@ export class Outbox {
 
 /*
  * Queues messages that found no room in a mailbox, one queue per recipient, so that no message overtakes another. The
- * first message asks the host and waits. Once the host has accepted it, the messages behind it claim free room by
+ * first message asks the host and waits. Once the host has accepted it, the messages behind it reserve free room by
  * themselves. The first one without room asks the host again. So a full mailbox costs its senders one question for each
- * time that it runs empty, not one for each message. A message that waits for the outbox alone does not ask: it claims
- * its room when the host has read what is there.
+ * time that it runs empty, not one for each message. A message that waits for the outbox alone does not ask: it
+ * reserves its room when the host has read what is there.
  *
  * A broadcast goes to the host after all queued messages; later messages wait for its acknowledgement.
  */
@@ -503,11 +505,11 @@ const EVERYBODY = -1
 /** A message that waits for room. */
 export interface Queued {
   readonly kind: 'send' | 'request'
-  /** Claims room and writes the message. Returns false if there is no room. */
+  /** Reserves room and writes the message. Returns false if there is no room. */
   reserve(): boolean
   /**
    * Writes the message to the host, which admits it when there is room. `isFirst`: no message before it waits at the
-   * host, so it may still claim room itself if it has to wait for the outbox.
+   * host, so it may still reserve room itself if it has to wait for the outbox.
    */
   ask(isFirst: boolean): void
   /**
@@ -521,7 +523,7 @@ interface Line {
   /** Sends at the host whose acknowledgement is outstanding. */
   sends: number
   /**
-   * Requests at the host. The response is their only acknowledgement; until it arrives no message may claim room by
+   * Requests at the host. The response is their only acknowledgement; until it arrives no message may reserve room by
    * itself.
    */
   requests: number
@@ -546,7 +548,7 @@ export class SendQueue {
   }
 
   /**
-   * Appends the message that the fields of the outbox describe to its recipient's queue. `claimed` is called once the
+   * Appends the message that the fields of the outbox describe to its recipient's queue. `reserved` is called once the
    * message has room, `onSent` with its id once it is sent. For `settled` see `Queued`.
    */
   add(
@@ -625,7 +627,7 @@ export class SendQueue {
       for (let next = line.queued.shift(); next; next = line.queued.shift()) this.#ask(recipient, line, next, false)
   }
 
-  /** Notes a broadcast at the host. Until its acknowledgement arrives no message may claim room by itself. */
+  /** Notes a broadcast at the host. Until its acknowledgement arrives no message may reserve room by itself. */
   askedAll(acknowledgement: Promise<unknown>): void {
     this.asked(EVERYBODY, acknowledgement)
   }

@@ -146,7 +146,7 @@ export class Messenger {
       const { hold } = this.#turn
       if (!logged && hold?.isOpen) return hold.until(`send to ${to}`, () => this.send(to, content, options, type))
     }
-    const at = this.#claim(bytes)
+    const at = this.#reserve(bytes)
     if (at < 0) return this.#ask(bytes, to, options)
     outbox.writeAt(at, bytes, 'soon')
     return this.#accepted()
@@ -161,11 +161,11 @@ export class Messenger {
   }
 
   /**
-   * Claims room for the frame in the recipient's mailbox. Returns the place for it in the outbox, or -1 if there is no
-   * room. Only for frames that go into
-   * the outbox at once: if the thread dies, a claim for a frame that still waits in it would be lost.
+   * Reserves room for the frame in the recipient's mailbox. Returns the place for it in the outbox, or -1 if there is
+   * no room. Only for frames that go into the outbox at once: if the thread dies, a reservation for a frame that still
+   * waits in it would be lost.
    */
-  #claim(bytes: number): number {
+  #reserve(bytes: number): number {
     const { link, outbox, sends } = this.#thread
     const { recipient, step, turn } = outbox.fields
     if (recipient === NOBODY || (!sends.isEmpty && sends.open(recipient))) return -1
@@ -351,7 +351,7 @@ export class Messenger {
     const { hold } = this.#turn
     if (replayed && !logged && hold?.isOpen)
       return this.#requestLater(hold, to, () => this.#request(to, content, options, flags, type, waiting, onSent))
-    const at = this.#claim(bytes)
+    const at = this.#reserve(bytes)
     if (at < 0) {
       const response = this.#calls.awaitResponse(to, correlation, options)
       sends.add('request', bytes, response.promise, quiet, onSent)

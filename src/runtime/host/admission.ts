@@ -140,7 +140,7 @@ export class Admission {
 
   #refuse(arrival: Arrival, callee: Agent | undefined, reason: Refusal, error: DramatisError): void {
     const { memory, at } = arrival
-    // A sender without ASKS has claimed room: it goes back.
+    // A sender without ASKS has reserved room: it goes back.
     if (callee && !(flagsOf(memory, at) & ASKS)) this.#mailboxes.freed(callee, lengthOf(memory, at))
     this.#requests.turnAway(arrival, reason, error)
   }
@@ -159,7 +159,7 @@ export class Admission {
   }
 
   /**
-   * Returns the room that the sender of a held task had claimed, because the tasks that it depends on may need it. The
+   * Returns the room that the sender of a held task had reserved, because the tasks that it depends on may need it. The
    * task asks for room again when it is released.
    */
   #giveBack(callee: Agent, { memory, at, bytes }: Envelope<RunState>): void {

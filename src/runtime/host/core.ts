@@ -28,13 +28,13 @@ export class HostLoop {
   readonly #poll: () => boolean
   /** True when the team is closed: there is nothing to read any more. */
   closed = false
-  /** Number of times that the host has looked. */
+  /** Number of times that the host has polled. */
   ticks = 0
-  #isLooking = false
+  #isPolling = false
   #isScheduled = false
 
   /**
-   * `journal.isTelling`: true while its readers are called, which must end before the next look. `look` reads what
+   * `journal.isTelling`: true while its readers are called, which must end before the next poll. `poll` reads what
    * threads have written; true: there is more than it took in this turn of the event loop.
    */
   constructor(clock: Pick<Scheduler, 'defer'>, journal: { readonly isTelling: boolean }, poll: () => boolean) {
@@ -43,29 +43,29 @@ export class HostLoop {
     this.#poll = poll
   }
 
-  /** Looks now, or as soon as the present look is over, because something may be there. */
+  /** Polls now, or as soon as the present poll is over, because something may be there. */
   kick(): void {
     if (this.#journal.isTelling) this.wake()
-    else if (!this.#isLooking) this.#pollNow()
+    else if (!this.#isPolling) this.#pollNow()
   }
 
   wake(): void {
-    if (this.#isLooking || this.#isScheduled || this.closed) return // the present look schedules the next one
+    if (this.#isPolling || this.#isScheduled || this.closed) return // the present poll schedules the next one
     this.#isScheduled = true
     this.#clock.defer(() => {
       this.#isScheduled = false
-      if (!this.#isLooking) this.#pollNow()
+      if (!this.#isPolling) this.#pollNow()
     })
   }
 
   #pollNow(): void {
-    this.#isLooking = true
+    this.#isPolling = true
     this.ticks += 1
-    let hasMore = true // also of a look that throws: threads do not call a host that was awake when it broke off
+    let hasMore = true // also of a poll that throws: threads do not call a host that was awake when it broke off
     try {
       hasMore = this.#poll()
     } finally {
-      this.#isLooking = false
+      this.#isPolling = false
       if (hasMore) this.wake()
     }
   }

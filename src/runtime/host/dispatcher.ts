@@ -233,8 +233,8 @@ function isAhead({ settings, mailbox, turnMs }: Agent, { priority }: Envelope<Ru
   return priority === 0 ? size - ranked >= Math.min(most, HANDED_AHEAD) : ranked >= Math.min(most, RANKED_AHEAD)
 }
 
-const ranksLarge = ({ channel: window }: Incarnation, { priority, bytes }: Envelope<RunState>): boolean =>
-  priority !== 0 && bytes > window.ranked.inlineLimit
+const ranksLarge = ({ channel }: Incarnation, { priority, bytes }: Envelope<RunState>): boolean =>
+  priority !== 0 && bytes > channel.ranked.inlineLimit
 
 export class Dispatcher {
   readonly #core: Core
@@ -602,11 +602,7 @@ function endAfterGrace(core: Core, agent: Agent, envelope: Envelope<RunState>): 
  * Checks whether the turn executes. It does not if another turn of its run went on last in the same thread: it is
  * notified when that turn waits or has ended.
  */
-function isAtWork(
-  { mailbox: { handed } }: Agent,
-  { channel: window }: Incarnation,
-  envelope: Envelope<RunState>,
-): boolean {
-  const other = handed.nested > 0 ? handed.get(Atomics.load(window.words, AT_WORK)) : undefined
+function isAtWork({ mailbox: { handed } }: Agent, { channel }: Incarnation, envelope: Envelope<RunState>): boolean {
+  const other = handed.nested > 0 ? handed.get(Atomics.load(channel.words, AT_WORK)) : undefined
   return !other || other === envelope || other.run !== envelope.run
 }

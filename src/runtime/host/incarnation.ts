@@ -181,7 +181,7 @@ export class Incarnation {
   broken = false
   refusedFrames = 0
   refusedVerbs = 0
-  /** Turn and step of the last send or request that was routed, to know whether a claim was used. */
+  /** Turn and step of the last send or request that was routed, to know whether a reservation was used. */
   lastTurn = 0
   lastStep = 0
   /** Error that the host ends the thread with, if it does. */
@@ -251,7 +251,7 @@ export class Incarnation {
     const state = Atomics.load(words, ASLEEP)
     const wakes = state === 1 || (state === 2 && this.wantsWakeup === 'reply')
     this.wantsWakeup = 'none'
-    if (wakes && Atomics.compareExchange(words, ASLEEP, state, 0) === state) this.thread.ring()
+    if (wakes && Atomics.compareExchange(words, ASLEEP, state, 0) === state) this.thread.wake()
   }
 
   /** Notes a frame that a turn may wait for; with turn 0 it is for the thread. `at`: epoch ms, 0 if it has no time. */

@@ -325,7 +325,7 @@ export class Journal {
       this.record(run, { kind: 'message.refused', agent: this.#names.name(index), index, messageId })
       return
     }
-    this.#keep(run, this.#letterOf(memory, at, reason, errors))
+    this.#addDeadLetter(run, this.#letterOf(memory, at, reason, errors))
   }
 
   /**
@@ -351,7 +351,10 @@ export class Journal {
   refused(run: RunState | undefined, remains: Remains, error: DramatisError): void {
     const at = this.#clock.now()
     const message: AgentMessage = { ...remains, id: this.#frames.id(), runId: run?.id ?? '', sentAt: at }
-    this.#keep(run, { letter: { id: message.id, message, reason: 'rejected', errors: [error], at }, bytes: REMAINS })
+    this.#addDeadLetter(run, {
+      letter: { id: message.id, message, reason: 'rejected', errors: [error], at },
+      bytes: REMAINS,
+    })
   }
 
   /** Takes a dead letter off the list. Returns false if it is not there. */
@@ -388,7 +391,7 @@ export class Journal {
     this.#records.complete()
   }
 
-  #keep(run: RunState | undefined, { letter, bytes }: MadeLetter): void {
+  #addDeadLetter(run: RunState | undefined, { letter, bytes }: MadeLetter): void {
     this.deadLetters.add(letter, bytes)
     this.record(run, { kind: 'message.dead', letter, bytes })
   }

@@ -1,6 +1,6 @@
 /**
  * Puts messages into mailboxes and takes them out, and gives out room: it decides about messages that find no room, and
- * who gets the room that is freed. Most messages have their room already, because their senders have claimed it.
+ * who gets the room that is freed. Most messages have their room already, because their senders have reserved it.
  */
 
 import { policyOf } from '../../actors/definition/role-config.ts'

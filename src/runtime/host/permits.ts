@@ -164,7 +164,7 @@ export class Permits {
       this.contended.set(run, ledger)
     }
     this.#announce() // before the wake-ups: a turn that comes to wait later finds it, and wakes the host
-    if (isFirst) for (const { incarnation } of ledger.holders) incarnation?.thread.ring()
+    if (isFirst) for (const { incarnation } of ledger.holders) incarnation?.thread.wake()
     this.#serve(run, ledger)
     if (waiting.includes(agent) && ledger.holders.size >= this.#limit) {
       const reached = { option: OPTION, limit: this.#limit, runId: run.id, agent: agent.name }
@@ -241,7 +241,7 @@ export class Permits {
   #announceAgain(): void {
     Atomics.store(this.#core.team.words, PERMITS_WANTED, 1)
     this.#core.repairs.report({ word: 'permits wanted' })
-    for (const { holders } of this.#ledgers.values()) for (const { incarnation } of holders) incarnation?.thread.ring()
+    for (const { holders } of this.#ledgers.values()) for (const { incarnation } of holders) incarnation?.thread.wake()
   }
 
   /** Sets the word that threads read when a turn parks: they wake the host only while an agent waits for a permit. */

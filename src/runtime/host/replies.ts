@@ -1,6 +1,6 @@
 /**
- * Replies to the threads: answers, acknowledgements, and notices of the host. User messages never enter their ring. A
- * reply for a turn that gave up its permit waits until the turn has it back.
+ * Replies to the threads: answers, acknowledgements, and notices of the host. Of messages only nested requests enter
+ * their ring. A reply for a turn that gave up its permit waits until the turn has it back.
  */
 
 import type { RunNotice } from '../../actors/definition/assignment.ts'
@@ -114,13 +114,13 @@ export const isProbe = ({ memory }: OwnFrame): boolean => kindOf(memory, 0) === 
  * do.
  */
 export function isHeldBack(
-  { interleaves, mailbox, withoutPermit: suspended }: Agent,
+  { interleaves, mailbox, withoutPermit }: Agent,
   incarnation: Incarnation,
   run: number,
   turn: number,
 ): boolean {
   if (mailbox.handed.suspended.has(turn)) return true
-  return interleaves && (suspended.has(run) || (incarnation.held.length > 0 && incarnation.holds(run)))
+  return interleaves && (withoutPermit.has(run) || (incarnation.held.length > 0 && incarnation.holds(run)))
 }
 
 /** Returns what the thread has to know of a run before its first message. */

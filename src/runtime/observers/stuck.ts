@@ -315,8 +315,8 @@ export class Suspicion {
   /** Checks whether messages wait for the agent while its remaining turns may wait, too. */
   #isBlocking(agent: Agent | undefined): boolean {
     if (agent === undefined) return false
-    const { pending: parked, waiting } = agent.mailbox.line
-    return waiting + parked.length > 0 && this.#mayWait(agent)
+    const { pending, waiting } = agent.mailbox.line
+    return waiting + pending.length > 0 && this.#mayWait(agent)
   }
 
   #mayWait({ instances }: Agent): boolean {

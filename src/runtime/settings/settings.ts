@@ -1,4 +1,7 @@
-/** Settings of a team: its options, checked, and with all defaults. The rest of the runtime never sees an option. */
+/**
+ * Settings of a team, made of its options. The rest of the runtime never sees an option. Each option has its check and
+ * its default in one place: `team-shape.ts`, or `role-shape.ts` for what a role may have too.
+ */
 import { availableParallelism } from 'node:os'
 import { resolve } from 'node:path'
 import type { RoundBounds } from '../../actors/definition/assignment.ts'

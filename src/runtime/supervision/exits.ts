@@ -1,6 +1,6 @@
 /**
- * Handles the exit of an agent's thread: reads what the thread had published, and returns its claim and its messages.
- * Which of the messages may be retried is decided in commits.ts.
+ * Handles the exit of an agent's thread: reads what the thread had published, and returns its reservation and its
+ * messages. Which of the messages may be retried is decided in commits.ts.
  */
 
 import { CLAIM, mostFrames } from '../../mailbox/channel.ts'
@@ -71,7 +71,7 @@ export class Exits {
     if (agent.incarnation !== incarnation) return this.#countStale(agent, incarnation)
     this.#router.drain(agent, incarnation, mostFrames(incarnation.channel.outbox)) // first read what it had published
     this.#host.directory.setIncarnation(agent, undefined)
-    if (exit.code !== FENCED) this.#returnReservation(incarnation) // a fenced thread may still use its claim
+    if (exit.code !== FENCED) this.#returnReservation(incarnation) // a fenced thread may still use its reservation
     if (incarnation.retired) this.#gone(agent, incarnation, incarnation.retired)
     else if (incarnation.recalled && (!incarnation.ready || (!incarnation.verdict && !exit.error)))
       this.#gone(agent, incarnation, 'recalled')
@@ -135,14 +135,14 @@ export class Exits {
 
   /** Drops late frames and returns their number. Stops at a frame that cannot be read. */
   #dropStale(incarnation: Incarnation): number {
-    const { joiner, channel: window } = incarnation
-    const { memory } = window.outbox
+    const { joiner, channel } = incarnation
+    const { memory } = channel.outbox
     let count = 0
     try {
-      for (let at = window.outbox.peekInvalid(); at >= 0; at = window.outbox.peekInvalid(), count++) {
+      for (let at = channel.outbox.peekInvalid(); at >= 0; at = channel.outbox.peekInvalid(), count++) {
         const whole = kindOf(memory, at) === FRAGMENT ? joiner.join(memory, at) : memory
         if (whole) this.#returnRoom(incarnation, whole, whole === memory ? at : 0)
-        window.outbox.pass(lengthOf(memory, at))
+        channel.outbox.pass(lengthOf(memory, at))
       }
     } catch {
       incarnation.broken = true // the fragments do not fit together; the rest is dropped anyway
@@ -164,10 +164,11 @@ export class Exits {
   }
 
   /**
-   * Frees the rest of a claim. A thread that died after it claimed room and before it used it leaves the claim behind.
+   * Frees the rest of a reservation. A thread that died after it reserved room and before it used it leaves the
+   * reservation behind.
    */
-  #returnReservation({ channel: window, lastTurn, lastStep }: Incarnation): void {
-    const [note = 0, bytes = 0, turn, step] = window.words.subarray(CLAIM, CLAIM + 4)
+  #returnReservation({ channel, lastTurn, lastStep }: Incarnation): void {
+    const [note = 0, bytes = 0, turn, step] = channel.words.subarray(CLAIM, CLAIM + 4)
     if (note === 0 || (turn === lastTurn && step === lastStep)) return
     const callee = this.#host.directory.byIndex[Math.abs(note) - 1]
     if (callee) this.#host.mailboxes.freed(callee, note > 0 && bytes > 0 ? bytes : 0)

@@ -292,10 +292,10 @@ export class Lifecycle {
   }
 
   #buryQueue(agent: Agent, gone: DramatisError): void {
-    const { pending: parked } = agent.mailbox
+    const { pending } = agent.mailbox
     this.#host.cancellation.buryBlocked(agent, gone)
     for (const envelope of [...agent.mailbox.queued()]) this.#host.cancellation.bury(agent, envelope, 'stopped', gone)
-    for (let envelope = parked.shift(); envelope; envelope = parked.shift()) {
+    for (let envelope = pending.shift(); envelope; envelope = pending.shift()) {
       this.#host.mailboxes.markDead(envelope, 'stopped', [gone], gone)
       if (kindOf(envelope.memory, envelope.at) === SEND) this.#host.requests.refusePending(envelope, gone)
     }

@@ -276,7 +276,7 @@ export class PendingIncarnation {
       this.#lose = reject
     })
     this.lost.catch(() => {})
-    thread.onRing(loop.kick.bind(loop))
+    thread.onWake(loop.kick.bind(loop))
     thread.givesBytes((hash) => parts.get(hash))
     this.gone = new Promise((resolve) => {
       thread.onExit((exit) => {

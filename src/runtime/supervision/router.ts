@@ -136,9 +136,9 @@ export class Router {
    * Rings a thread that waits for room in its outbox, once half of the ring is free. That always happens: what is left
    * there is read soon.
    */
-  #answerBlocked({ channel: window, thread }: Incarnation): void {
-    if (window.outbox.used() > window.outbox.capacity >> 1) return
-    if (Atomics.compareExchange(window.words, OUT_BLOCKED, 1, 0) === 1) thread.ring()
+  #answerBlocked({ channel, thread }: Incarnation): void {
+    if (channel.outbox.used() > channel.outbox.capacity >> 1) return
+    if (Atomics.compareExchange(channel.words, OUT_BLOCKED, 1, 0) === 1) thread.wake()
   }
 
   #takeLarge(agent: Agent, incarnation: Incarnation, memory: Memory): void {

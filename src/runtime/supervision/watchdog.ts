@@ -166,7 +166,7 @@ export const watchdog = ({ clock, directory, loop, team }: Supervisor): Reader =
       const verdict = verdictOn(guilty, limit, watch, isStanding ? times?.takenMb : undefined)
       if (verdict) return guilty.incarnation!.kill(verdict)
     }
-    incarnation.thread.ring()
+    incarnation.thread.wake()
   }
 
   /** Returns the error that a thread is ended with, if it is. `takenMb`: of one whose loop stands, as far as known. */

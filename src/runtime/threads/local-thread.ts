@@ -46,7 +46,7 @@ export class LocalThread implements Thread {
     return this.#end.signal
   }
 
-  onRing(listener: () => void): void {
+  onWake(listener: () => void): void {
     this.#ring = listener
   }
   onExit(listener: (exit: ThreadExit) => void): void {
@@ -59,7 +59,7 @@ export class LocalThread implements Thread {
   }
   eventLoop(): undefined {}
   times(): undefined {}
-  ring(): void {
+  wake(): void {
     const { scheduler } = this.#options
     scheduler.defer(() => {
       if (!this.ended.aborted) this.#wakeUp?.()
@@ -98,9 +98,9 @@ export class LocalThread implements Thread {
         toolbox,
         {
           scheduler,
-          ring: () => scheduler.defer(() => this.#ring?.()),
+          wake: () => scheduler.defer(() => this.#ring?.()),
           bytesOf: (hash) => this.#bytesOf?.(hash),
-          onRing: (listener) => {
+          onWake: (listener) => {
             this.#wakeUp = listener
           },
         },

@@ -68,7 +68,7 @@ class SharedThread {
   readonly base: SeatedThread
   /** Seat that the thread works for, or worked for last. */
   readonly atWork = new Int32Array(new SharedArrayBuffer(4))
-  rung = () => {}
+  woken = () => {}
   readonly #seats = new Map<number, Seat>()
   readonly #gone: () => void
   #number = 0
@@ -83,7 +83,7 @@ class SharedThread {
   constructor(base: SeatedThread, logger: Logger, gone: () => void) {
     this.base = base
     this.#gone = gone
-    base.onRing(() => this.rung())
+    base.onWake(() => this.woken())
     base.onPrint(printsTo(logger))
     base.onExit((exit) => this.#exited(exit))
   }
@@ -171,8 +171,8 @@ class Seat implements Thread {
     this.warm = warm
   }
 
-  onRing(listener: () => void): void {
-    this.shared.rung = listener
+  onWake(listener: () => void): void {
+    this.shared.woken = listener
   }
   onExit(listener: (exit: ThreadExit) => void): void {
     this.#exits.push(listener)
@@ -180,8 +180,8 @@ class Seat implements Thread {
   onPrint(): void {} // it has no code that could print; what Node warns of is the thread's
   onOwnPost(): void {}
   givesBytes(): void {} // it has no code that could read them
-  ring(): void {
-    this.shared.base.ring(this.number)
+  wake(): void {
+    this.shared.base.wake(this.number)
   }
   eventLoop(): { active: number; idle: number } | undefined {
     return this.shared.base.eventLoop()

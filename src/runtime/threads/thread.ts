@@ -208,14 +208,14 @@ export interface Thread {
   readonly warm: boolean
   /** The thread that this agent shares with others; undefined: it has one for itself. */
   readonly shared?: object
-  onRing(listener: () => void): void
+  onWake(listener: () => void): void
   onExit(listener: (exit: ThreadExit) => void): void
   onPrint(listener: PrintListener): void
   /** Anything that the agent itself posted to its parent port: no wakeup, so nothing that the runtime knows. */
   onOwnPost(listener: () => void): void
   /** Sets what gives the agent's code the bytes of stored parts. */
   givesBytes(bytesOf: StoredBytes): void
-  ring(): void
+  wake(): void
   /** How long its event loop has worked and waited, in ms; undefined for one without a loop of its own. */
   eventLoop(): { active: number; idle: number } | undefined
   /**
@@ -236,7 +236,7 @@ export interface Thread {
 
 /** A thread that can have several agents, each at a seat of its own. */
 export interface SeatedThread extends Thread {
-  ring(seat?: number): void
+  wake(seat?: number): void
   isIdle(seat?: number): Promise<boolean>
   stop(seat?: number): Promise<void>
   /** Ends the agent at that seat. Resolves when it writes nothing more, or when the thread is gone. */

@@ -242,7 +242,7 @@ export class WorkerThread implements SeatedThread {
   readonly booted: Promise<void>
   #error: Error | undefined
   #print: PrintListener | undefined
-  #rung = () => {}
+  #woken = () => {}
   #foreignPost = () => {}
   #bytesOf: StoredBytes = () => undefined
   #ending = false
@@ -301,7 +301,7 @@ export class WorkerThread implements SeatedThread {
         this.#clock.tid = tid
         take(compiled)
         // A single listener for both kinds, because two would cost each wakeup a copy of the listener list.
-        this.#worker.on('message', (bell) => (bell === 0 ? this.#rung() : this.#foreignPost()))
+        this.#worker.on('message', (bell) => (bell === 0 ? this.#woken() : this.#foreignPost()))
         resolve()
       })
     })
@@ -324,8 +324,8 @@ export class WorkerThread implements SeatedThread {
     stream.on('end', () => lines.end())
   }
 
-  onRing(listener: () => void): void {
-    this.#rung = listener
+  onWake(listener: () => void): void {
+    this.#woken = listener
   }
   onExit(listener: (exit: ThreadExit) => void): void {
     this.#worker.once('exit', (code) => listener({ code, error: this.#error }))
@@ -339,7 +339,7 @@ export class WorkerThread implements SeatedThread {
   givesBytes(bytesOf: StoredBytes): void {
     this.#bytesOf = bytesOf
   }
-  ring(seat = OWN_SEAT): void {
+  wake(seat = OWN_SEAT): void {
     this.#worker.postMessage(seat)
   }
   eventLoop(): { active: number; idle: number } {

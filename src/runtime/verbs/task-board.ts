@@ -333,13 +333,13 @@ export const taskDeadlines = (core: Core, cancellation: Cancellation, requests: 
 
   const arm = (task: AgentTask, deadline: number) => {
     const waitMs = Math.max(0, deadline - core.clock.now())
-    const ring = () => {
+    const wake = () => {
       timers.delete(task.id)
       if (waitMs > LONGEST) return arm(task, deadline)
       expire(task)
       core.loop.wake()
     }
-    timers.set(task.id, core.clock.timer(Math.min(waitMs, LONGEST), ring, true))
+    timers.set(task.id, core.clock.timer(Math.min(waitMs, LONGEST), wake, true))
   }
 
   const awaited = (id: string) => {

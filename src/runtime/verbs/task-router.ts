@@ -139,8 +139,8 @@ export class TaskRouter {
   }
 
   #loadOf(agent: Agent): number {
-    const { waiting, pending: parked, underWay } = agent.mailbox
-    return waiting + parked.length + underWay + this.#expectedOf(agent).runs.length
+    const { waiting, pending, underWay } = agent.mailbox
+    return waiting + pending.length + underWay + this.#expectedOf(agent).runs.length
   }
 
   /** Each message that has arrived since takes out the oldest choice. */

@@ -9,7 +9,7 @@ import { isReady, sumOf } from '../host/directory.ts'
 import type { Reader } from '../host/journal.ts'
 import type { RunBook } from '../runs/runs.ts'
 import type { Supervisor } from '../supervision/host.ts'
-import { counter, gauge, histogram, type Metric } from './histogram.ts'
+import { counter, gauge, histogram, type Metric } from './prometheus.ts'
 import type { CallTallies, Tallies } from './tallies.ts'
 
 const NOBODY = 'the agent is empty for those that belong to one run'

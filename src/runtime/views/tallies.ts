@@ -27,7 +27,7 @@ import type { Reader } from '../host/journal.ts'
 import type { RunState } from '../host/run.ts'
 import type { FrameBlock, HostRecord } from '../log/records.ts'
 import type { Supervisor } from '../supervision/host.ts'
-import { Histogram, type Metric } from './histogram.ts'
+import { Histogram, type Metric } from './prometheus.ts'
 
 /**
  * Maximum series of one metric. The name of a model may be a run's, that of a tool any text of a thread: beyond the

@@ -16,7 +16,7 @@ import {
   type ToolReference,
 } from '../../index.ts'
 import { referenceIn } from '../../mailbox/stored-parts.ts'
-import { counter, gauge, histogram, prometheusText } from '../../runtime/views/histogram.ts'
+import { counter, gauge, histogram, prometheusText } from '../../runtime/views/prometheus.ts'
 import { nextTurn } from '../../shared/timers.ts'
 import { own } from '../../shared/values.ts'
 import { DigestFold } from '../digest/digest-fold.ts'

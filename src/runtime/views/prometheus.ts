@@ -1,4 +1,4 @@
-/** Counts durations in fixed buckets: a few additions for each, and no allocation. */
+/** Metrics in the text format of Prometheus. A histogram costs a few additions for each duration, and no allocation. */
 
 /** Upper bounds in seconds: from code that answers at once to a model that thinks for minutes. */
 const BOUNDS = [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
