@@ -29,7 +29,7 @@ const rooms: ReadonlyMap<string, number> = new Map(
     'runtime/durability': 15,
     'runtime/views': 12,
     'runtime/team': 10, // what shards of one process have in common
-    'runtime/cluster': 5,
+    'runtime/cluster': 8,
     'runtime/testing': 15,
     'ai-sdk': 4,
     postgres: 5,
@@ -43,7 +43,7 @@ const rooms: ReadonlyMap<string, number> = new Map(
     'service/pictures': 5,
     'service/page': 23,
     'service/openai': 2,
-    'service/api': 8,
+    'service/api': 10,
     'service/terminal': 6,
     'service/rehearsal': 4,
     'service/commands': 7,

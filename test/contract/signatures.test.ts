@@ -25,7 +25,7 @@ const INNER: Readonly<Record<string, readonly string[]>> = {
   AgentHandlers: ['Awaitable'],
   ClientEntry: ['EntryFields'],
   ClusterRunOptions: ['SentOptions'],
-  ClusterTeam: ['ClusterParts', 'Options', 'TeamRuntime'], // how the package makes it
+  ClusterTeam: ['ClusterParts', 'ClusterDoor', 'Options', 'TeamRuntime'], // how the package makes it, and serves it
   ClusterTeamOptions: ['InCluster'],
   Digest: ['Columns'],
   MultiAgentPattern: ['TeamKit', 'Commons', 'TeamRuntime'], // the class that it extends, and what only the test kit and shards of a cluster give it

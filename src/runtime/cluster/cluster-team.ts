@@ -1,16 +1,22 @@
 /** A team over several processes: each holds a share of its shards, and each takes runs for all of them. */
 import { createHash, randomUUID } from 'node:crypto'
+import type { ApprovalAnswer } from '../../actors/definition/approval.ts'
 import { asJson, type Content } from '../../actors/definition/content.ts'
 import { integer, methods, oneOf, pause, refused, refusedAs, shape, text, wait } from '../../shared/checks.ts'
 import { systemClock } from '../../shared/clock.ts'
 import { ConfigurationError, type ErrorData, errorFrom, UnknownRunError } from '../../shared/errors.ts'
+import { BODY_HASH } from '../host/run.ts'
 import { defaultLogger } from '../logging/logger.ts'
 import type { MultiAgentResult } from '../runs/result.ts'
+import type { RunStatus } from '../runs/run.ts'
 import { readQuery, readRunOptions } from '../runs/run-options.ts'
 import type { StateManagement, StateOptions, TeamOptions } from '../settings/options.ts'
 import type { Commons } from '../team/commons.ts'
 import type { TeamRuntime } from '../team/team.ts'
+import type { AnswerOptions, OpenQuestionInfo } from '../verbs/questions.ts'
+import { checkAddress, keyOf } from './address.ts'
 import type { ClusterStore, ClusterTimes, ShardLog, TaskOutcome } from './cluster-store.ts'
+import type { ClusterDoor } from './door.ts'
 import type { ClusterProcess, Shard } from './process.ts'
 import type { SentOptions, SentRun, TeamShard as TeamShardClass } from './team-shard.ts'
 
@@ -34,6 +40,16 @@ export interface ClusterOptions {
   durability?: 'replicated'
   /** Times by which processes judge each other. */
   times?: Partial<ClusterTimes>
+  /**
+   * URL under which the others reach this process's HTTP API: on a private network, or https. Default: that of
+   * `dramatis serve`, if it is a loopback address.
+   */
+  address?: string
+  /**
+   * Name of an environment variable with a secret of at least 32 characters, the same for all processes: by it they
+   * believe each other's requests. Without it only loopback addresses are taken.
+   */
+  secretEnv?: string
   /** Version of this process's code, as others see it. */
   version?: string
   /**
@@ -50,6 +66,8 @@ const checkCluster = shape<ClusterOptions>({
   shards: integer(1, 4_096),
   durability: oneOf('replicated'),
   times: shape<Partial<ClusterTimes>>({ beatMs: wait(), suspectMs: wait(), ttlMs: wait(), graceMs: pause }),
+  address: text,
+  secretEnv: text,
   version: text,
   handOverMs: pause,
 })
@@ -95,12 +113,25 @@ export type ClusterResult = Pick<
   | 'rehearsed'
 >
 
-/** A run that this process has submitted. */
+/** A run of the cluster, wherever its shard is. */
 export interface ClusterRun {
   readonly id: string
   readonly shard: number
+  /** False if this call has begun it: then nobody had taken a run of that id before. */
+  readonly isKnown: boolean
   /** Result of the run, whoever does it. */
   result(signal?: AbortSignal): Promise<ClusterResult>
+  /** Status of the run, as the owner of its shard says it. Waits while the shard has none. */
+  status(signal?: AbortSignal): Promise<RunStatus>
+  /** Questions of the run to people that nobody has answered yet. */
+  questions(signal?: AbortSignal): Promise<readonly OpenQuestionInfo[]>
+  /**
+   * Answers a question, as `run.answer` of a team in one process does. The answer is durable, also while the shard has
+   * no owner.
+   */
+  answer(questionId: string, answer: string | ApprovalAnswer, options?: AnswerOptions): Promise<void>
+  /** Cancels the run. Resolves when its end is in the log, also if that is another one. */
+  cancel(reason?: string): Promise<void>
 }
 
 const DEFAULT_SHARDS = 16
@@ -109,10 +140,18 @@ const HAND_OVER_MS = 10_000
 type Options = InCluster & Pick<TeamOptions, 'budget' | 'enableBlackboard' | 'logger'>
 
 export class ClusterTeam<Team extends TeamRuntime = TeamRuntime> implements AsyncDisposable {
+  /** Id of this process among those of the cluster. */
+  readonly id = randomUUID()
   readonly #options: Options
   readonly #parts: ClusterParts<Team>
   readonly #shards: number
   readonly #teams = new Map<number, Team>()
+  /** The team of a shard, to look at: its agents, its limits. It never starts. */
+  readonly pattern: Team
+  readonly #key: Buffer
+  #address: string | undefined
+  #isIn = false
+  #door: Promise<ClusterDoor<Team>> | undefined
   #process: Promise<ClusterProcess> | undefined
   #started: Promise<void> | undefined
 
@@ -125,13 +164,24 @@ export class ClusterTeam<Team extends TeamRuntime = TeamRuntime> implements Asyn
     this.#options = options
     this.#shards = shards
     this.#parts = parts
-    parts.team(undefined) // what is wrong with it is said at once
+    this.pattern = parts.team(undefined) // what is wrong with it is said at once
+    this.#key = keyOf(options.cluster)
+    this.#address = options.cluster.address
+    if (this.#address !== undefined) checkAddress(this.#address, options.cluster)
   }
 
   /** Joins the cluster. Shards come as others give them up. @throws ConfigurationError, ClusterUnreachableError */
   start(signal?: AbortSignal): Promise<void> {
-    this.#started ??= this.#processOf().then((process) => process.start(signal))
+    this.#started ??= this.#processOf().then(async (process) => {
+      await process.start(signal)
+      this.#isIn = true
+    })
     return this.#started
+  }
+
+  /** True once this process is a member, and until it is closed. */
+  get isIn(): boolean {
+    return this.#isIn
   }
 
   /** Shards that this process holds now, each with the team that has it. */
@@ -139,26 +189,57 @@ export class ClusterTeam<Team extends TeamRuntime = TeamRuntime> implements Asyn
     return this.#teams
   }
 
+  /** Returns the shard of a thread, of a key, or of the id of a run that has neither. */
+  shardOf(key: string): number {
+    return createHash('sha256').update(key).digest().readUInt32LE(0) % this.#shards // the same in every version
+  }
+
   /** Takes a run into the cluster: it is durable, and begun once, when this resolves. */
   async launch(query: string | Content, options: ClusterRunOptions = {}): Promise<ClusterRun> {
-    const { runId = randomUUID(), key, signal } = options
+    const { runId = randomUUID(), key, signal, metadata } = options
     const sent = sentOptions(options)
     readQuery(query)
     await this.start()
     const process = await this.#processOf()
-    const shard = shardOf(sent.threadId ?? key ?? runId, this.#shards)
+    const shard = this.shardOf(sent.threadId ?? key ?? runId)
     const run: SentRun = { query: asJson(query), options: sent }
     const body = Buffer.from(JSON.stringify(run))
-    const hash = createHash('sha256').update(body).digest('hex')
-    if ((await process.submit({ id: runId, shard, hash, body }, signal)) === 'conflict')
+    const hash = metadata?.[BODY_HASH] ?? createHash('sha256').update(body).digest('hex')
+    const accepted = await process.submit({ id: runId, shard, hash, body }, signal)
+    if (accepted === 'conflict')
       throw new ConfigurationError(
         `runId: a run "${runId}" with another query or other options is known: take another id.`,
         {
           path: 'runId',
         },
       )
-    const result = async (waits?: AbortSignal) => resultFrom(runId, await process.outcome(runId, waits))
-    return { id: runId, shard, result }
+    return this.#run(runId, shard, accepted === 'known')
+  }
+
+  /** Returns a run that some process has taken; undefined if none has that id, or nobody keeps its outcome any more. */
+  async getRun(runId: string): Promise<ClusterRun | undefined> {
+    await this.start()
+    const state = await (await this.#processOf()).state(runId)
+    return state && this.#run(runId, state.shard, true)
+  }
+
+  async #run(id: string, shard: number, isKnown: boolean): Promise<ClusterRun> {
+    const [process, door] = [await this.#processOf(), await this.door()]
+    return {
+      id,
+      shard,
+      isKnown,
+      result: async (signal) => resultFrom(id, await process.outcome(id, signal)),
+      status: async (signal) => (await door.ask(shard, { ask: 'status', runId: id }, signal)) as RunStatus,
+      questions: async (signal) =>
+        (await door.ask(shard, { ask: 'questions', runId: id }, signal)) as readonly OpenQuestionInfo[],
+      async answer(questionId, answer, options) {
+        await door.ask(shard, { ask: 'answer', runId: id, questionId, answer, ...(options && { options }) })
+      },
+      async cancel(reason) {
+        await door.ask(shard, { ask: 'cancel', runId: id, ...(reason !== undefined && { reason }) })
+      },
+    }
   }
 
   /** Runs the team on a query, at whichever process holds the shard of its thread, key or id. */
@@ -169,12 +250,40 @@ export class ClusterTeam<Team extends TeamRuntime = TeamRuntime> implements Asyn
 
   /** Gives its shards over to the others and leaves. What is under way goes on there. */
   async close(): Promise<void> {
+    this.#isIn = false
     if (this.#process) await (await this.#process).close()
     await this.#parts.commons.close()
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close()
+  }
+
+  /** Says under which URL this process is reached, unless `cluster.address` has. Before `start`. */
+  reachedAt(address: string): void {
+    if (this.#options.cluster.address !== undefined) return
+    checkAddress(address, this.#options.cluster)
+    this.#address = address
+  }
+
+  /** The parts of the cluster that a service works with. */
+  door(): Promise<ClusterDoor<Team>> {
+    this.#door ??= this.#makeDoor()
+    return this.#door
+  }
+
+  async #makeDoor(): Promise<ClusterDoor<Team>> {
+    const [{ ClusterDoor }, { Peers }] = await Promise.all([import('./door.ts'), import('./peers.ts')])
+    return new ClusterDoor({
+      peers: new Peers(this.#key, () => systemClock.now()),
+      hasSecret: this.#options.cluster.secretEnv !== undefined,
+      id: this.id,
+      held: this.#teams,
+      process: async () => {
+        await this.start()
+        return this.#processOf()
+      },
+    })
   }
 
   #processOf(): Promise<ClusterProcess> {
@@ -184,11 +293,13 @@ export class ClusterTeam<Team extends TeamRuntime = TeamRuntime> implements Asyn
 
   async #make(): Promise<ClusterProcess> {
     const { version, store, url = '', handOverMs = HAND_OVER_MS } = this.#options.cluster
+    const address = this.#address
     const [{ ClusterProcess }, { TeamShard }] = await Promise.all([import('./process.ts'), import('./team-shard.ts')]) // late: few have a cluster
     return new ClusterProcess({
       store: store ?? (await this.#parts.engine({ ...this.#options.cluster, url, shards: this.#shards })),
       shards: this.#shards,
-      ...(version !== undefined && { self: { version } }),
+      id: this.id,
+      self: { ...(version !== undefined && { version }), ...(address !== undefined && { address }) },
       handOverMs,
       clock: systemClock,
       logger: this.#options.logger ?? defaultLogger,
@@ -199,7 +310,7 @@ export class ClusterTeam<Team extends TeamRuntime = TeamRuntime> implements Asyn
 
   #hold(log: ShardLog, TeamShard: typeof TeamShardClass): Shard {
     const team = this.#parts.team({ ...this.#options.stateManagement, store: log, resume: 'manual' })
-    const shard = new TeamShard(team, log)
+    const shard = new TeamShard(team, log, async (kept) => (await this.door()).serves?.(log.shard, kept))
     return {
       settle: (task) => shard.settle(task),
       start: async () => {
@@ -213,11 +324,6 @@ export class ClusterTeam<Team extends TeamRuntime = TeamRuntime> implements Asyn
       },
     }
   }
-}
-
-/** The shard of a key: the same in every process and every version. */
-function shardOf(key: string, shards: number): number {
-  return createHash('sha256').update(key).digest().readUInt32LE(0) % shards
 }
 
 function sentOptions(options: ClusterRunOptions): SentOptions {

@@ -10,6 +10,7 @@ import { unlessAborted } from '../../shared/on-abort.ts'
 import type {
   ClusterStore,
   ClusterTask,
+  ClusterView,
   NewMember,
   ShardLog,
   TakenTask,
@@ -33,6 +34,8 @@ export interface Shard {
 export interface ClusterProcessOptions {
   readonly store: ClusterStore
   readonly shards: number
+  /** Default: a UUID that is drawn. */
+  readonly id?: string
   readonly self?: Omit<NewMember, 'id'>
   /** How long steps that are under way and may not be repeated hold up the hand-over of their shard, in ms. */
   readonly handOverMs: number
@@ -61,7 +64,7 @@ interface Held {
 }
 
 export class ClusterProcess {
-  readonly id = randomUUID()
+  readonly id: string
   readonly #options: ClusterProcessOptions
   readonly #held = new Map<number, Held>()
   /** Shards that are being opened. */
@@ -70,6 +73,9 @@ export class ClusterProcess {
   readonly #waiting = new Map<string, Set<() => void>>()
   /** Members that give their shards up: they take no share any more. */
   readonly #leavers = new Set<string>()
+  readonly #lookers = new Set<(view: ClusterView) => void>()
+  /** The cluster as this process saw it last. */
+  view: ClusterView = { members: [], free: [] }
   readonly #closing = new AbortController()
   #look: Timer | undefined
   #looks = 0
@@ -78,6 +84,7 @@ export class ClusterProcess {
 
   constructor(options: ClusterProcessOptions) {
     this.#options = options
+    this.id = options.id ?? randomUUID()
   }
 
   /** Shards that this process holds. */
@@ -123,6 +130,12 @@ export class ClusterProcess {
         told.forget()
       }
     }
+  }
+
+  /** Calls back at each look at the cluster. Returns a function that ends this. */
+  onLook(look: (view: ClusterView) => void): () => void {
+    this.#lookers.add(look)
+    return () => this.#lookers.delete(look)
   }
 
   /** Returns the state of a task as the engine has it; nothing where none has that id. */
@@ -177,7 +190,10 @@ export class ClusterProcess {
 
   /** Takes what is free, up to a fair share, or gives up what is beyond it. */
   async #sweep(): Promise<void> {
-    const { members, free } = await this.#options.store.view()
+    const view = await this.#options.store.view()
+    const { members, free } = view
+    this.view = view
+    for (const look of [...this.#lookers]) look(view)
     for (const id of this.#leavers) if (!members.some((member) => member.id === id)) this.#leavers.delete(id)
     const processes = Math.max(1, members.length - this.#leavers.size)
     this.#options.live(processes)

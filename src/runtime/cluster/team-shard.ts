@@ -1,9 +1,10 @@
 /** A team that holds one shard: its tasks are runs, under the ids of the tasks. */
-
+import type { ApprovalAnswer } from '../../actors/definition/approval.ts'
 import { systemClock } from '../../shared/clock.ts'
-import { DramatisError, OutcomeUnknownError, PastLostError } from '../../shared/errors.ts'
+import { DramatisError, OutcomeUnknownError, PastLostError, UnknownRunError } from '../../shared/errors.ts'
 import type { RunOptions } from '../runs/run.ts'
 import type { TeamRuntime } from '../team/team.ts'
+import type { AnswerOptions } from '../verbs/questions.ts'
 import type { ShardLog, TakenTask, TaskOutcome } from './cluster-store.ts'
 import type { Shard } from './process.ts'
 
@@ -19,17 +20,40 @@ export interface SentRun {
   readonly options: SentOptions
 }
 
-type ShardTeam = Pick<TeamRuntime, 'start' | 'resumePending' | 'getRun' | 'isForgotten' | 'launch' | 'close'>
+/** Something that the owner of a shard is to do or to say, as JSON: durable, as a run is. */
+export type SentAsk =
+  | { readonly ask: 'status' | 'questions'; readonly runId: string }
+  | { readonly ask: 'cancel'; readonly runId: string; readonly reason?: string }
+  | {
+      readonly ask: 'answer'
+      readonly runId: string
+      readonly questionId: string
+      readonly answer: string | ApprovalAnswer
+      readonly options?: AnswerOptions
+    }
+  /** A request that a service keeps for the owner's. */
+  | { readonly ask: 'request'; readonly runId: string; readonly kept: unknown }
+
+/** Undefined: the shard is given up, and the run is the next owner's. */
+type Launched = ReturnType<ShardTeam['launch']> | DramatisError | undefined
+
+type Called = 'start' | 'resumePending' | 'getRun' | 'isForgotten' | 'launch' | 'flush' | 'close'
+type ShardTeam = Pick<TeamRuntime, Called>
 
 const FULL_PAUSE_MS = 200
 
 export class TeamShard implements Shard {
   readonly #team: ShardTeam
   readonly #log: ShardLog
+  readonly #serves: (kept: unknown) => Promise<unknown> | undefined
+  /** Launches that are under way, by the ids of their runs. */
+  readonly #launching = new Map<string, Promise<unknown>>()
 
-  constructor(team: ShardTeam, log: ShardLog) {
+  /** `serves`: answers a request that a service has kept; with nothing where there is no service. */
+  constructor(team: ShardTeam, log: ShardLog, serves: (kept: unknown) => Promise<unknown> | undefined) {
     this.#team = team
     this.#log = log
+    this.#serves = serves
   }
 
   async start(): Promise<void> {
@@ -38,10 +62,15 @@ export class TeamShard implements Shard {
   }
 
   async settle(task: TakenTask): Promise<TaskOutcome | undefined> {
+    const sent = JSON.parse(Buffer.from(task.body).toString()) as SentRun | SentAsk
+    return 'ask' in sent ? this.#asked(sent) : this.#settleRun(task, sent)
+  }
+
+  async #settleRun(task: TakenTask, sent: SentRun): Promise<TaskOutcome | undefined> {
     const known = this.#team.getRun(task.id)
     if (task.doubtful && (!known || known.status === 'interrupted')) return failed(pastLost(task.id))
     if (!known && this.#team.isForgotten(task.id)) return failed(forgotten(task.id))
-    const run = known ?? (await this.#launch(task))
+    const run = known ?? (await this.#launch(task.id, sent))
     if (run === undefined) return undefined
     if (run instanceof DramatisError) return failed(run)
     const result = await run.result
@@ -53,9 +82,37 @@ export class TeamShard implements Shard {
     return this.#team.close(stepsMs === undefined ? {} : { stepsMs })
   }
 
+  /** Does it, or leaves it to the next owner. That one may do it again: twice has to be as good as once. */
+  async #asked(sent: SentAsk): Promise<TaskOutcome | undefined> {
+    try {
+      await this.#launching.get(sent.runId)
+      const value = sent.ask === 'request' ? await this.#serves(sent.kept) : await this.#done(sent)
+      if (value === undefined) return undefined
+      return { status: 'finished', body: Buffer.from(JSON.stringify({ value })) }
+    } catch (error) {
+      if (!(error instanceof DramatisError)) throw error
+      return GIVEN_UP.includes(error.code) ? undefined : failed(error)
+    }
+  }
+
+  async #done(sent: Exclude<SentAsk, { ask: 'request' }>): Promise<unknown> {
+    const run = this.#team.getRun(sent.runId)
+    if (!run) throw new UnknownRunError(`no run has the id "${sent.runId}".`, { runId: sent.runId })
+    if (sent.ask === 'questions') return run.questions
+    if (sent.ask === 'cancel') await run.cancel(sent.reason)
+    if (sent.ask === 'answer') await run.answer(sent.questionId, sent.answer, sent.options)
+    if (sent.ask !== 'status') await this.#team.flush()
+    return run.status
+  }
+
   /** The task is durable, so it waits where the team has no room for it. */
-  async #launch({ id, body }: TakenTask): Promise<ReturnType<ShardTeam['launch']> | DramatisError | undefined> {
-    const { query, options } = JSON.parse(Buffer.from(body).toString()) as SentRun
+  #launch(id: string, sent: SentRun): Promise<Launched> {
+    const launching = this.#insist(id, sent).finally(() => this.#launching.delete(id))
+    this.#launching.set(id, launching)
+    return launching
+  }
+
+  async #insist(id: string, { query, options }: SentRun): Promise<Launched> {
     for (;;) {
       try {
         return this.#team.launch(query, { ...options, runId: id })
@@ -68,6 +125,8 @@ export class TeamShard implements Shard {
     }
   }
 }
+
+const GIVEN_UP = ['TEAM_CLOSED', 'LOG_LOST']
 
 function failed(error: DramatisError): TaskOutcome {
   return {

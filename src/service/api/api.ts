@@ -3,16 +3,18 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { getRequestListener } from '@hono/node-server'
 import { Hono } from 'hono'
 import type { z } from 'zod'
+import { PEER_HEADER } from '../../runtime/cluster/address.ts'
 import { describe } from '../../shared/errors.ts'
 import { nearest } from '../../shared/text.ts'
 import { own } from '../../shared/values.ts'
 import { type Caller, type HttpApiOptions, type HttpSettings, readOptions } from '../http/options.ts'
-import { HttpError, httpErrorOf, INTERNAL, problemResponse, readJson } from '../http/problem.ts'
+import { HttpError, httpErrorOf, INTERNAL, jsonIn, problemResponse, readBody } from '../http/problem.ts'
 import { type Operation, type Route, routes } from '../http/routes.ts'
 import { closeBehind, noteConnection, Streams, Unread } from '../http/streams.ts'
 import { type Call, type Handlers, IdempotencyKeys, json, ServedTeams, type Service, Tasks } from '../http/tasks.ts'
 import { openAiHandlers } from '../openai/handlers.ts'
 import { openAiError } from '../openai/responses.ts'
+import type { ClusterFront, Plain } from './cluster-front.ts'
 import {
   assertHost,
   assertOrigin,
@@ -74,13 +76,19 @@ export function httpApi(options: HttpApiOptions): HttpApi {
     ...pageHandlers(service, sessions),
     ...openAiHandlers(service),
   }
-  const fetch = fetchOf(service, routerOf(service, handlers, times, sessions))
+  const plain = plainOf(service, handlers)
+  const front =
+    teams.clusters.length === 0
+      ? undefined
+      : import('./cluster-front.ts').then(({ ClusterFront }) => ClusterFront.open(service, plain)) // late: few have one
+  front?.catch((error: unknown) => settings.logger.error({ error: describe(error) }, 'the cluster cannot be served'))
+  const fetch = fetchOf(service, routerOf(service, { plain, front, times, sessions }))
   let closing: Promise<void> | undefined
   const close = async ({ drainMs = 0, teams: closesTeams = false }: { drainMs?: number; teams?: boolean }) => {
     tasks.isDraining = true
     if (closesTeams) {
       // They know all that is under way, also what was begun by their own code.
-      await Promise.all(teams.all.map(({ team }) => team.close({ drainMs })))
+      await Promise.all([...teams.own, ...teams.clusters].map(({ team }) => team.close({ drainMs })))
       await streams.quiet(LAST_EVENTS_MS)
     } else await tasks.quiet(drainMs)
     streams.end()
@@ -104,17 +112,18 @@ export const LAST_EVENTS_MS = 5_000
 type Router = (request: Request) => Promise<Response>
 
 /** Everything that holds for all routes: doors, errors, headers, and how long an answer waits for its client. */
-function fetchOf({ settings, tasks, unread }: Service, router: Router) {
+function fetchOf({ settings, teams, tasks, unread }: Service, router: Router) {
   return async (request: Request, host?: unknown): Promise<Response> => {
     noteConnection(request, host)
     closeBehind(request, () => tasks.isDraining)
     const path = pathBelow(request, settings.basePath)
     const respond = async () => {
       try {
-        if (!isProbe(path)) assertHost(request, settings)
+        const isOfPeer = teams.clusters.length > 0 && request.headers.has(PEER_HEADER) // the router checks that
+        if (!isProbe(path) && !isOfPeer) assertHost(request, settings)
         if (request.method === 'OPTIONS' && request.headers.has('access-control-request-method'))
           return preflight(request, settings)
-        assertOrigin(request, settings)
+        if (!isOfPeer) assertOrigin(request, settings)
         return await router(request)
       } catch (error) {
         return failed(error, path, settings)
@@ -145,12 +154,25 @@ function failed(error: unknown, path: string, { logger }: HttpSettings, route?: 
 /** Probes come from where no name is known: a kubelet asks by the address of the pod. They tell nothing. */
 const isProbe = (path: string): boolean => /^\/(?:livez|readyz|healthz)$/.test(path)
 
-function routerOf(
-  { settings, teams, tasks }: Service,
-  handlers: Handlers,
-  times: RequestTimes,
-  sessions: Sessions,
-): Router {
+function plainOf({ settings, teams, tasks }: Service, handlers: Handlers): Plain {
+  return async ({ name, route, request, params, query, caller, body: read }, of) => {
+    const task = route.others ? await tasks.find(params.id!, caller, route.others) : undefined
+    const body = route.body && (read ?? checked(route.body, jsonIn(await readBody(request, settings.limits)), 'body'))
+    const served = 'team' in route.query.shape ? (of ?? teams.named(query.team as string | undefined)) : undefined
+    const handler = handlers[name] as (call: Call) => Response | Promise<Response>
+    return handler({ request, params, query, body, caller, task, served } as Call)
+  }
+}
+
+interface Ways {
+  readonly plain: Plain
+  /** Requests about teams over several processes; undefined where there are none. */
+  readonly front: Promise<ClusterFront> | undefined
+  readonly times: RequestTimes
+  readonly sessions: Sessions
+}
+
+function routerOf({ settings }: Service, { plain, front, times, sessions }: Ways): Router {
   const { postsPerSecond, burst, getsPerSecond } = settings.limits
   const posts = new Rates({ perSecond: postsPerSecond, burst, names: 'limits.postsPerSecond, limits.burst' })
   const gets = new Rates({ perSecond: getsPerSecond, burst: 4 * getsPerSecond, names: 'limits.getsPerSecond' })
@@ -158,22 +180,29 @@ function routerOf(
   const allowed = new Map<string, string[]>()
   for (const [name, route] of Object.entries(routes) as [Operation, Route][]) {
     if (route.isOfPage && !settings.dashboard) continue
-    const handler = handlers[name] as (call: Call) => Response | Promise<Response>
     for (const path of [route.path, ...(route.also ?? [])]) {
       allowed.set(path, [...(allowed.get(path) ?? []), route.method])
       app.on(route.method, path, async (context) => {
         const request = context.req.raw
         const respond = async () => {
-          const caller = await callerOf(sessions.withToken(request), route, settings)
+          const path = `${context.req.path}${new URL(request.url).search}`
+          const clusters = await front
+          const peer = await clusters?.peerOf(request, path)
+          const caller = peer
+            ? assertRight(peer.caller, route)
+            : await callerOf(sessions.withToken(request), route, settings)
           if (caller instanceof Response) return caller
-          if (route.method !== 'GET') await posts.count(caller.id)
+          if (peer) {
+            // counted where it has come in
+          } else if (route.method !== 'GET') await posts.count(caller.id)
           else if (caller !== NOBODY && !route.isUncounted) await gets.count(caller.id)
           const params: Record<string, string> = context.req.param()
-          const query = checked(route.query, queryOf(request), 'query') as { team?: string }
-          const task = route.others ? await tasks.find(params.id!, caller, route.others) : undefined
-          const body = route.body ? checked(route.body, await readJson(request, settings.limits), 'body') : undefined
-          const served = 'team' in route.query.shape ? teams.named(query.team) : undefined
-          return handler({ request, params, query, body, caller, task, served } as Call)
+          const query = checked(route.query, queryOf(request), 'query') as Readonly<Record<string, unknown>>
+          const call = { name, route, request, path, params, query, caller }
+          if (!clusters) return plain(call)
+          const text = peer?.text ?? (route.body ? await readBody(request, settings.limits) : '')
+          const whole = { ...call, text, body: route.body && checked(route.body, jsonIn(text), 'body') }
+          return (await clusters.respond(whole, peer)) ?? plain(whole)
         }
         const begun = performance.now()
         const response = await respond().catch((error: unknown) => failed(error, context.req.path, settings, route))
@@ -213,11 +242,8 @@ function pathBelow({ url }: Request, basePath: string): string {
  *
  * @throws HttpError for nobody that is known, and for one who may not use that route.
  */
-async function callerOf(
-  request: Request,
-  { rights, isOpen, leadsToLogin }: Route,
-  { authorize }: HttpSettings,
-): Promise<Caller | Response> {
+async function callerOf(request: Request, route: Route, { authorize }: HttpSettings): Promise<Caller | Response> {
+  const { isOpen, leadsToLogin } = route
   const caller = await authorize(request)
   if (caller instanceof Response) return isOpen && !leadsToLogin ? NOBODY : caller
   if (caller === null && isOpen) return NOBODY
@@ -225,9 +251,13 @@ async function callerOf(
     const detail = 'Say who you are, for example with the header Authorization: Bearer <token>.'
     throw new HttpError('UNAUTHORIZED', detail, { headers: { 'www-authenticate': 'Bearer' } })
   }
-  if (rights.length > 0 && !rights.some((right) => caller.may.includes(right)))
-    throw new HttpError('FORBIDDEN', `"${caller.id}" may not do that: it takes the right ${rights.join(' or ')}.`)
-  return caller
+  return assertRight(caller, route)
+}
+
+/** @throws HttpError for a caller who may not use that route. */
+function assertRight(caller: Caller, { rights }: Route): Caller {
+  if (rights.length === 0 || rights.some((right) => caller.may.includes(right))) return caller
+  throw new HttpError('FORBIDDEN', `"${caller.id}" may not do that: it takes the right ${rights.join(' or ')}.`)
 }
 
 function queryOf(request: Request): Record<string, string> {

@@ -25,7 +25,7 @@ import { HttpError } from '../http/problem.ts'
 import { type agent, type agentDetail, type deadLetter, isoTime, type taskMessage } from '../http/schemas.ts'
 import type { Unread } from '../http/streams.ts'
 import { type FoundTask, knownEndOf, problemIn, type ServedTeam, shownMessage, taskOf } from '../http/task-view.ts'
-import { type Call, type Handlers, json, type ServedTeams, type Service } from '../http/tasks.ts'
+import { type Call, type Handlers, json, type ServedCluster, type ServedTeams, type Service } from '../http/tasks.ts'
 import { openApi, type RequestTimes, type Sessions } from './doors.ts'
 import { pageFileResponse, pageResponse } from './page-files.ts'
 import { entryOf, runPage } from './run-page.ts'
@@ -154,7 +154,7 @@ export function pageHandlers({ settings, teams }: Service, sessions: Sessions) {
     pageStyle: ({ request }) => pageFileResponse('page.css', request),
 
     getSession({ caller: { id, may } }) {
-      const shapes = teams.all.map((served) => ({
+      const shapes = teams.plans.map((served) => ({
         ...shapeOf(served),
         ...(may.includes('operate') ? placesOf(served, settings.teamFiles) : { file: null, log: null }),
       }))
@@ -190,9 +190,15 @@ function shapeOf({ name, team }: ServedTeam) {
 export function probeHandlers({ settings, teams, tasks, streams, unread }: Service, times: RequestTimes) {
   let document: object | undefined
   const isLive = () => teams.all.every(({ team }) => team.health().live)
-  const isReady = () => !tasks.isDraining && teams.all.every(({ team }) => team.health().ready)
+  const isReady = () =>
+    !tasks.isDraining &&
+    teams.own.every(({ team }) => team.health().ready) &&
+    teams.clusters.every(({ team }) => team.isIn)
   const answer = ({ caller }: Call, isWell: boolean): Response => {
-    const health = () => Object.fromEntries(teams.all.map(({ name, team }) => [name, team.health()]))
+    const health = () => ({
+      ...Object.fromEntries(teams.own.map(({ name, team }) => [name, team.health()])),
+      ...Object.fromEntries(teams.clusters.map(({ name, team }) => [name, { node: team.id, shards: healthOf(team) }])),
+    })
     const status = isWell ? 'ok' : 'unavailable'
     return json({ status, ...(caller.may.includes('watch') && { teams: health() }) }, isWell ? 200 : 503)
   }
@@ -201,7 +207,11 @@ export function probeHandlers({ settings, teams, tasks, streams, unread }: Servi
     ready: (call) => answer(call, isReady()),
     health: (call) => answer(call, isLive() && isReady()),
     metrics() {
-      const text = prometheusText([...joined(teams), ...httpMetrics(times.samples(), streams.open, unread)])
+      const text = prometheusText([
+        ...joined(teams),
+        ...clusterMetrics(teams),
+        ...httpMetrics(times.samples(), streams.open, unread),
+      ])
       return new Response(text, { headers: { 'content-type': 'text/plain; version=0.0.4' } })
     },
     openapi() {
@@ -210,6 +220,9 @@ export function probeHandlers({ settings, teams, tasks, streams, unread }: Servi
     },
   } satisfies Partial<Handlers>
 }
+
+const healthOf = ({ held }: ServedCluster['team']) =>
+  Object.fromEntries(Array.from(held, ([shard, team]) => [shard, team.health()]))
 
 export const httpMetrics = (
   times: Metric['samples'],
@@ -226,11 +239,20 @@ export const httpMetrics = (
   ]),
 ]
 
+function clusterMetrics({ clusters }: ServedTeams): Metric[] {
+  const samples = clusters.map(({ name, team: { id, held } }) => ({
+    labels: { team: name, node: id },
+    value: held.size,
+  }))
+  return samples.length === 0 ? [] : [gauge('cluster_shards', 'Shards that this process holds.', samples)]
+}
+
 function joined(teams: ServedTeams): Metric[] {
   const byName = new Map<string, Metric>()
-  for (const { name: team, team: served } of teams.all)
+  for (const { name: team, team: served, node, shard } of teams.all)
     for (const metric of served.metrics()) {
-      const samples = metric.samples.map((sample) => ({ ...sample, labels: { team, ...sample.labels } }))
+      const place = { team, ...(node !== undefined && { node }), ...(shard !== undefined && { shard: String(shard) }) }
+      const samples = metric.samples.map((sample) => ({ ...sample, labels: { ...place, ...sample.labels } }))
       const known = byName.get(metric.name)
       if (known) known.samples.push(...samples)
       else byName.set(metric.name, { ...metric, samples })

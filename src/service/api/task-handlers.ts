@@ -54,7 +54,7 @@ export const eventHandlers = ({ settings, tasks, streams }: Service) =>
         request,
         caller,
         form,
-        frames: (signal) => framesOf(events(signal), { form, log: team.logName }),
+        frames: (signal) => framesOf(toldBy(team, events(signal)), { form }),
         left() {
           if (settings.onDisconnect === 'cancel' && isOf(run, caller)) tasks.leave(run)
         },
@@ -67,33 +67,42 @@ export const eventHandlers = ({ settings, tasks, streams }: Service) =>
  *
  * @throws ConfigurationError for what is no id of an event: a stream that has begun could not say so.
  */
-function placeOf(request: Request, after?: string): string | undefined {
+export function placeOf(request: Request, after?: string): string | undefined {
   const place = request.headers.get('last-event-id') ?? after
   if (place !== undefined) readPosition(place)
   return place
 }
 
+/** An event as it is sent. */
+export interface ToldEvent {
+  readonly id: string | undefined
+  readonly type: string
+  readonly event: object
+}
+
+async function* toldBy({ logName }: Team, events: AsyncIterable<RuntimeEvent<unknown>>): AsyncGenerator<ToldEvent> {
+  for await (const event of events)
+    yield {
+      id: logName === undefined ? undefined : `${logName}.${event.seq}`,
+      type: event.type,
+      event: toldEvent(event),
+    }
+}
+
 interface Framed {
   readonly form: StreamForm
-  /** Name of the log that numbers the events. */
-  readonly log: string | undefined
-  /** Task that is sent before the first event. */
-  readonly task?: FoundTask
+  /** The task, which is sent before the first event. */
+  task?(): Promise<Task>
 }
 
 const RETRY_MS = 1_000
 
-async function* framesOf(
-  events: AsyncIterable<RuntimeEvent<unknown>>,
-  { form, log, task }: Framed,
-): AsyncGenerator<string> {
+export async function* framesOf(events: AsyncIterable<ToldEvent>, { form, task }: Framed): AsyncGenerator<string> {
   if (form === 'sse') yield `retry: ${RETRY_MS}\n\n`
-  if (task) yield sseFrame('task', await taskOf(task))
-  for await (const event of events) {
-    const id = log === undefined ? undefined : `${log}.${event.seq}`
-    const told = toldEvent(event)
-    if (form === 'sse') yield sseFrame(event.type, told, id)
-    else yield `${JSON.stringify({ ...(id !== undefined && { id }), ...told })}\n`
+  if (task) yield sseFrame('task', await task())
+  for await (const { id, type, event } of events) {
+    if (form === 'sse') yield sseFrame(type, event, id)
+    else yield `${JSON.stringify({ ...(id !== undefined && { id }), ...event })}\n`
   }
 }
 
@@ -101,14 +110,14 @@ async function* framesOf(
 const sseFrame = (type: string, data: unknown, id?: string): string =>
   `${id === undefined ? '' : `id: ${id}\n`}event: ${type}\ndata: ${JSON.stringify(data)}\n\n`
 
-interface Wanted {
+export interface Wanted {
   readonly signal: AbortSignal
   readonly after: string | undefined
   readonly types?: Type[] | undefined
   readonly deltas: boolean
 }
 
-async function* eventsOf(
+export async function* eventsOf(
   run: Run<unknown>,
   { signal, after, types, deltas }: Wanted,
 ): AsyncGenerator<RuntimeEvent<unknown>> {
@@ -132,7 +141,7 @@ async function isRead(run: Run<unknown>, after: string | undefined): Promise<boo
 const MOST_S = 600
 
 /** Returns the ms to wait: without end, if the client does not say otherwise. `applied`: the preference that is met. */
-function waitOf(request: Request): { waitMs: number; applied: string | undefined } {
+export function waitOf(request: Request): { waitMs: number; applied: string | undefined } {
   const given = request.headers.get('prefer') ?? ''
   const wait = /(?:^|[,;\s])wait\s*=\s*"?(\d{1,6})"?/i.exec(given)?.[1]
   if (wait !== undefined) {
@@ -202,7 +211,7 @@ export function taskHandlers({ settings, teams, tasks, keys, streams }: Service)
       caller,
       form: 'sse',
       frames: (signal) =>
-        framesOf(eventsOf(run, { signal, after, deltas }), { form: 'sse', log: team.logName, task: found }),
+        framesOf(toldBy(team, eventsOf(run, { signal, after, deltas })), { form: 'sse', task: () => taskOf(found) }),
       left() {
         if (onDisconnect === 'cancel') tasks.leave(run)
       },
@@ -300,13 +309,13 @@ const TO_OPERATE: readonly [field: keyof TaskBody, isSet: (body: TaskBody) => bo
 ]
 
 /** @throws HttpError for a field that the caller may not set. */
-function assertMay({ id, may }: Caller, body: TaskBody): void {
+export function assertMay({ id, may }: Caller, body: TaskBody): void {
   for (const [field, isSet] of TO_OPERATE)
     if (isSet(body) && !may.includes('operate'))
       throw new HttpError('FORBIDDEN', `${field}: "${id}" may not set it: it takes the right operate. Leave it out.`)
 }
 
-async function startOf(
+export async function startOf(
   body: TaskBody,
 ): Promise<{ team: string | undefined; query: string | Content; options: RunOptions<unknown> }> {
   const { team, query, task, message, output, metadata, ...options } = body

@@ -1,6 +1,7 @@
 /** Options of the HTTP API, checked at the start. */
 import type { Logger } from '../../actors/definition/tool.ts'
 import type { Run, Team, TokenUsage } from '../../index.ts'
+import type { ClusterTeam } from '../../runtime/cluster/cluster-team.ts'
 import { defaultLogger } from '../../runtime/logging/logger.ts'
 import {
   type Check,
@@ -79,8 +80,11 @@ export interface HttpLimits {
 export type OnDisconnect = 'auto' | 'continue' | 'cancel'
 
 export interface HttpApiOptions {
-  /** Teams by the name that callers use. The first one is used where a request names none. They stay yours. */
-  teams: Readonly<Record<string, Team>>
+  /**
+   * Teams by the name that callers use. The first one is used where a request names none. They stay yours. A team over
+   * several processes is served by each of them: whoever is asked has the owner of the run answer.
+   */
+  teams: Readonly<Record<string, Team | ClusterTeam<Team>>>
   /** Says who sends a request, and what that caller may do. It is asked for everything but probes. */
   authorize: Authorize
   /** Path below which the API is mounted, such as '/agents'. Default: '', the root. */
@@ -132,7 +136,7 @@ export interface HttpApiOptions {
 
 export interface HttpSettings extends Required<Omit<HttpApiOptions, 'limits' | 'teams' | 'prices'>> {
   readonly prices: HttpApiOptions['prices']
-  readonly teams: ReadonlyMap<string, Team>
+  readonly teams: ReadonlyMap<string, Team | ClusterTeam<Team>>
   readonly limits: HttpLimits
 }
 
@@ -166,6 +170,10 @@ const byName =
   }
 
 const team = methods('execute', 'getRun', 'listRuns', 'health')
+const clusterTeam = methods('execute', 'getRun', 'door')
+
+/** Checks for a team over several processes. */
+export const isClusterTeam = (given: Team | ClusterTeam<Team>): given is ClusterTeam<Team> => 'door' in given
 const count = integer(1)
 const amount = number(0, Number.MAX_VALUE)
 const price = shape<ModelPrice>({ input: amount, cachedInput: amount, output: amount }, 'input', 'output')
@@ -233,7 +241,8 @@ function checkTeams(value: unknown, path: string): void {
   if (entries.length === 0) throw refusedAs(path, 'no team', 'at least one team by name')
   for (const [name, each] of entries) {
     if (!NAME.test(name)) throw refused(`${path}: the name`, name, "1 to 64 letters, digits, '_', '.' and '-'")
-    team(each, `${path}.${name}`)
+    const check = isObject(each) && 'door' in each ? clusterTeam : team
+    check(each, `${path}.${name}`)
   }
 }
 

@@ -23,6 +23,7 @@ const STATUS = {
   RATE_LIMITED: 429,
   INTERNAL: 500,
   DRAINING: 503,
+  SHARD_AWAY: 503,
 } as const
 type HttpCode = keyof typeof STATUS
 
@@ -135,14 +136,18 @@ export function problemResponse(error: HttpError, instance: string, more: object
 
 type Bounds = Pick<HttpLimits, 'bodyBytes' | 'bodyMs'>
 
-/** @throws HttpError for another media type, for what is no JSON, is too large or does not arrive in time. */
-export async function readJson(request: Request, bounds: Bounds): Promise<unknown> {
+/** Returns the text of a JSON body. @throws HttpError for another media type, or if it is too large or too late. */
+export async function readBody(request: Request, bounds: Bounds): Promise<string> {
   const type = request.headers.get('content-type') ?? ''
   if (!/^application\/json\s*(?:;|$)/i.test(type)) {
     const got = type === '' ? 'nothing' : JSON.stringify(type.slice(0, 100))
     throw new HttpError('UNSUPPORTED_MEDIA_TYPE', `content-type: got ${got}; accepted: application/json.`)
   }
-  const text = await readText(request, bounds)
+  return readText(request, bounds)
+}
+
+/** @throws HttpError for what is no JSON. */
+export function jsonIn(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
@@ -150,7 +155,7 @@ export async function readJson(request: Request, bounds: Bounds): Promise<unknow
   }
 }
 
-async function readText(request: Request, { bodyBytes, bodyMs }: Bounds): Promise<string> {
+export async function readText(request: Request, { bodyBytes, bodyMs }: Bounds): Promise<string> {
   const tooLarge = () => {
     const detail = `The body has more than ${bodyBytes} bytes (limits.bodyBytes).`
     return new HttpError('TOO_LARGE', detail, { headers: { connection: 'close' } })

@@ -11,6 +11,8 @@ export interface Answer {
   readonly description: string
   readonly json?: z.ZodType
   readonly types?: readonly string[]
+  /** Only teams over several processes give it. */
+  readonly isOfCluster?: true
 }
 
 export interface Route {
@@ -52,6 +54,7 @@ const ofTask = { rights: ['run', 'watch'], others: ['watch'] } as const
 
 const seconds = z.coerce.number().min(0).max(600)
 const teamName = z.string().optional()
+const shard = z.coerce.number().int().min(0).optional().describe('of a team over several processes')
 const yes = z.literal('1')
 const pageSize = z.coerce.number().int().min(1).max(1_000)
 
@@ -126,7 +129,7 @@ export const routes = {
     query: z.strictObject({ reason: z.string().min(1).max(1_000).optional() }),
     answers: {
       200: { description: 'it had ended already', json: shapes.task },
-      202: { description: 'it is being cancelled', json: shapes.task },
+      202: { description: 'it is being cancelled; without a body: once a process has its shard', json: shapes.task },
     },
     errors: [404],
   }),
@@ -234,14 +237,17 @@ export const routes = {
     rights: ['run', 'operate', 'approve'],
     others: ['operate', 'approve'],
     body: shapes.answerRequest,
-    answers: { 204: { description: 'the answer is taken' } },
+    answers: {
+      204: { description: 'the answer is taken' },
+      202: { description: 'it is kept until a process has the shard of the task', isOfCluster: true },
+    },
     errors: [404, 409, 422],
   }),
   listWaits: route({
     path: '/api/waits',
     summary: 'Lists what waits in a team now, the oldest first, and the circles of turns that wait for each other',
     rights: ['watch'],
-    query: z.strictObject({ team: teamName }),
+    query: z.strictObject({ team: teamName, shard }),
     answers: {
       200: {
         description: 'waits',
@@ -254,7 +260,7 @@ export const routes = {
     path: '/api/turns',
     summary: 'Lists the turns that are under way in a team, the oldest first, and says what is slow or stuck',
     rights: ['watch'],
-    query: z.strictObject({ team: teamName }),
+    query: z.strictObject({ team: teamName, shard }),
     answers: {
       200: {
         description: 'turns',
@@ -267,7 +273,7 @@ export const routes = {
     path: '/api/budgets',
     summary: 'Lists what is used of the limits on tokens now: of a team, and of its tasks under way',
     rights: ['watch'],
-    query: z.strictObject({ team: teamName }),
+    query: z.strictObject({ team: teamName, shard }),
     answers: { 200: { description: 'budgets', json: z.object({ budgets: z.array(shapes.budgetUse) }) } },
     errors: [404],
   }),
@@ -276,7 +282,7 @@ export const routes = {
     summary: 'Streams what happens in a team, in short: its state first, then at most ten lines a second',
     rights: ['watch'],
     isUncounted: true,
-    query: z.strictObject({ team: teamName }),
+    query: z.strictObject({ team: teamName, shard }),
     answers: {
       200: { description: 'lines of the digest', types: ['text/event-stream', 'application/x-ndjson'] },
     },
@@ -306,7 +312,7 @@ export const routes = {
     path: '/api/agents/:name',
     summary: 'Returns an agent of a team',
     rights: ['watch'],
-    query: z.strictObject({ team: teamName }),
+    query: z.strictObject({ team: teamName, shard }),
     answers: { 200: { description: 'the agent as it is now', json: shapes.agentDetail } },
     errors: [404],
   }),
@@ -315,7 +321,7 @@ export const routes = {
     path: '/api/agents/:name/restart',
     summary: 'Restarts an agent that was stopped for good',
     rights: ['operate'],
-    query: z.strictObject({ team: teamName }),
+    query: z.strictObject({ team: teamName, shard }),
     answers: { 202: { description: 'it is ready again', json: shapes.agent } },
     errors: [404, 422, 502],
   }),
@@ -324,7 +330,7 @@ export const routes = {
     path: '/api/agents/:name/messages',
     summary: 'Sends a message to an agent, outside of any task',
     rights: ['operate'],
-    query: z.strictObject({ team: teamName }),
+    query: z.strictObject({ team: teamName, shard }),
     body: shapes.messageRequest,
     answers: {
       200: { description: 'the response, with requiresResponse', json: shapes.message },
@@ -356,7 +362,7 @@ export const routes = {
     path: '/api/dead-letters/:id/replay',
     summary: 'Sends the message of a dead letter again',
     rights: ['operate'],
-    query: z.strictObject({ team: teamName }),
+    query: z.strictObject({ team: teamName, shard }),
     answers: {
       202: {
         description: 'its agent has accepted the message',
@@ -372,7 +378,7 @@ export const routes = {
     path: '/api/dead-letters/:id',
     summary: 'Takes a dead letter off the list',
     rights: ['operate'],
-    query: z.strictObject({ team: teamName }),
+    query: z.strictObject({ team: teamName, shard }),
     answers: { 204: { description: 'it is gone' } },
     errors: [404],
   }),

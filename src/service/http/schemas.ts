@@ -145,6 +145,7 @@ export const taskSummary = task
     threadId: z.string().nullable(),
     errorCode: z.string().nullable(),
     caller: z.string().nullable().describe('who has begun it'),
+    shard: z.int().optional().describe('its shard, in a team over several processes'),
   })
   .describe('a task in a list')
 
@@ -189,6 +190,7 @@ export const deadLetter = z
   .object({
     id: z.string(),
     team: z.string(),
+    shard: z.int().optional().describe('its shard, in a team over several processes'),
     reason: z.enum([
       'failed',
       'late',

@@ -30,7 +30,7 @@ function entryIn({ type, structuredData }: AgentMessage): { structuredData?: unk
 
 const ENDED: readonly Run['status'][] = ['finished', 'failed', 'aborted', 'interrupted']
 
-export const hasEnded = ({ status }: Run<unknown>): boolean => ENDED.includes(status)
+export const hasEnded = ({ status }: Pick<Run<unknown>, 'status'>): boolean => ENDED.includes(status)
 
 /** Checks for a run that nothing more can happen in: one that is interrupted may go on. */
 export const isOver = (run: Run<unknown>): boolean => hasEnded(run) && run.status !== 'interrupted'
@@ -87,6 +87,9 @@ export function onEnd(run: Run<unknown>, listener: () => void): () => void {
 export interface ServedTeam {
   readonly name: string
   readonly team: Team
+  /** Shard of the team and id of this process, where it runs over several processes. */
+  readonly shard?: number
+  readonly node?: string
   /** Prices of models, where the service has some. */
   readonly prices?: Prices | undefined
   /** True if callers may approve calls of tools in their own tasks. */

@@ -8,10 +8,11 @@ import { v4, v5 } from 'uuid'
 import type { z } from 'zod'
 import type { Content } from '../../actors/definition/content.ts'
 import type { MultiAgentResult, Run, RunOptions, Team } from '../../index.ts'
+import type { ClusterTeam } from '../../runtime/cluster/cluster-team.ts'
 import { BODY_HASH, CALLER, callerIn } from '../../runtime/host/run.ts'
 import { type Timer, timerBehind } from '../../shared/clock.ts'
 import { onAbort } from '../../shared/on-abort.ts'
-import { type Caller, type HttpLimits, type HttpSettings, Prices, type Right } from './options.ts'
+import { type Caller, type HttpLimits, type HttpSettings, isClusterTeam, Prices, type Right } from './options.ts'
 import { HttpError } from './problem.ts'
 import type { Operation, Route, Routes } from './routes.ts'
 import { firstOf, OpenByCaller, type Streams, type Unread, type Wait } from './streams.ts'
@@ -137,7 +138,7 @@ const forgotten = (): HttpError =>
     'Idempotency-Key: the task of this key was begun, and is not kept any more. It is not begun again; use a new key for that. A durable log keeps tasks longer (stateManagement), and their keys (keep.keysMs).',
   )
 
-const otherBody = (): HttpError =>
+export const otherBody = (): HttpError =>
   new HttpError(
     'MESSAGE_REJECTED',
     'Idempotency-Key: this key was sent with another body. Use a new key for another task.',
@@ -145,26 +146,56 @@ const otherBody = (): HttpError =>
   )
 
 export class ServedTeams {
-  readonly all: readonly ServedTeam[]
+  /** Teams in this process alone. */
+  readonly own: readonly ServedTeam[]
+  readonly clusters: readonly ServedCluster[]
+  readonly #names: readonly string[]
 
   constructor({ teams, prices, approveOwn }: Pick<HttpSettings, 'teams' | 'prices' | 'approveOwn'>) {
     const ofAll = { prices: prices && new Prices(prices), approveOwn }
-    this.all = Array.from(teams, ([name, team]) => ({ name, team, ...ofAll }))
+    const all = [...teams]
+    this.own = all.flatMap(([name, team]) => (isClusterTeam(team) ? [] : [{ name, team, ...ofAll }]))
+    this.clusters = all.flatMap(([name, team]) => (isClusterTeam(team) ? [{ name, team, ...ofAll }] : []))
+    this.#names = [...teams.keys()]
+  }
+
+  /** Teams whose runs this process has: its own, and that of each shard that it holds. */
+  get all(): readonly ServedTeam[] {
+    return this.clusters.length === 0 ? this.own : [...this.own, ...this.clusters.flatMap(heldBy)]
+  }
+
+  /** A team for each name, to look at its agents and its strategy. */
+  get plans(): readonly ServedTeam[] {
+    return [...this.own, ...this.clusters.map(({ team, ...rest }) => ({ ...rest, team: team.pattern }))]
   }
 
   /**
    * Returns the team of that name, or the first one where none is named.
    *
-   * @throws HttpError if there is none.
+   * @throws HttpError if there is none, or if it runs over several processes and what is asked for cannot.
    */
-  named(name: string | undefined): ServedTeam {
-    if (name === undefined) return this.all[0]!
-    const served = this.all.find((each) => each.name === name)
+  named(name: string | undefined = this.#names[0]): ServedTeam {
+    const served = this.own.find((each) => each.name === name)
     if (served) return served
-    const known = this.all.map((each) => each.name).join(', ')
-    throw new HttpError('NOT_FOUND', `team: there is no team "${name.slice(0, 255)}" here; there are ${known}.`)
+    if (this.cluster(name))
+      throw new HttpError('CONFIGURATION', `Team "${name}" runs over several processes, which cannot do that yet.`)
+    const known = this.#names.join(', ')
+    throw new HttpError('NOT_FOUND', `team: there is no team "${name?.slice(0, 255)}" here; there are ${known}.`)
+  }
+
+  /** Returns the team of that name, or the first one where none is named, if it runs over several processes. */
+  cluster(name: string | undefined = this.#names[0]): ServedCluster | undefined {
+    return this.clusters.find((each) => each.name === name)
   }
 }
+
+/** A team over several processes. */
+export interface ServedCluster extends Omit<ServedTeam, 'team'> {
+  readonly team: ClusterTeam<Team>
+}
+
+const heldBy = ({ team: cluster, ...rest }: ServedCluster): ServedTeam[] =>
+  Array.from(cluster.held, ([shard, team]) => ({ ...rest, team, shard, node: cluster.id }))
 
 export interface TaskStart {
   readonly served: ServedTeam
@@ -206,27 +237,15 @@ export class Tasks {
    */
   async start({ served, agent, query, options, caller, request, keyed }: TaskStart): Promise<FoundTask> {
     const id = keyed?.id ?? v4()
-    if (options.threadId !== undefined) await this.#assertThread(served, options.threadId, caller)
-    if (this.isDraining) throw draining()
-    const open = this.#open.of(caller.id)
-    const { tasksPerCaller } = this.#settings.limits
-    if (open.size >= tasksPerCaller && !open.has(id)) {
-      const detail = `"${caller.id}" has ${open.size} open tasks (limits.tasksPerCaller). Wait for one of them.`
-      throw new HttpError('RATE_LIMITED', detail, { headers: { 'retry-after': '1' } })
-    }
-    const metadata = {
-      ...traceOf(request),
-      ...options.metadata,
-      [CALLER]: caller.id,
-      ...(keyed && { [BODY_HASH]: keyed.hash }),
-    }
+    if (options.threadId !== undefined)
+      this.assertThread(options.threadId, caller, await this.threadOwner(served.team, options.threadId, caller))
+    this.assertRoom(id, caller)
     const { team } = served
-    const given = { ...loweredBy(options, team.runLimits), metadata, runId: id }
+    const given = givenTo(team, { options, caller, request, keyed }, id)
     const refused =
       agent === undefined ? errorOf(team.execute(query, given)) : errorOf(agentRun(team, agent, query, given))
     const run = team.getRun(id)
     if (!run) throw (await refused) ?? new Error(`run ${id} has ended and is not known`)
-    this.#open.add(caller.id, id)
     void this.#untilOver(run, caller.id)
     return { ...served, run, caller }
   }
@@ -244,17 +263,36 @@ export class Tasks {
     return this.#known(id, {}) !== undefined
   }
 
+  /** @throws HttpError where a caller may not begin one more task now. */
+  assertRoom(id: string, caller: Caller): void {
+    if (this.isDraining) throw draining()
+    const open = this.#open.of(caller.id)
+    const { tasksPerCaller } = this.#settings.limits
+    if (open.size < tasksPerCaller || open.has(id)) return
+    const detail = `"${caller.id}" has ${open.size} open tasks (limits.tasksPerCaller). Wait for one of them.`
+    throw new HttpError('RATE_LIMITED', detail, { headers: { 'retry-after': '1' } })
+  }
+
+  /** Returns whose a thread is, which begins for a caller if nobody has begun it. */
+  async threadOwner(team: Team, threadId: string, caller: Caller): Promise<string | null> {
+    return this.#settings.sharedThreads ? caller.id : team.beginThread(threadId, caller.id)
+  }
+
   /** @throws HttpError for the thread of somebody else. It must not differ from none. */
-  async #assertThread({ team }: ServedTeam, threadId: string, caller: Caller): Promise<void> {
-    if (this.#settings.sharedThreads) return
-    const owner = await team.beginThread(threadId, caller.id)
+  assertThread(threadId: string, caller: Caller, owner: unknown): void {
     if (owner !== caller.id && !caller.may.includes('operate')) throw noThread(threadId)
   }
 
-  async #untilOver(run: Run<unknown>, caller: string): Promise<void> {
-    await endOf(run)
-    this.returned(run.id)
-    this.#open.delete(caller, run.id)
+  #untilOver(run: Run<unknown>, caller: string): Promise<void> {
+    return this.open(run.id, caller, endOf(run))
+  }
+
+  /** Counts a task of a caller as open until it is over. */
+  async open(id: string, caller: string, over: Promise<unknown>): Promise<void> {
+    this.#open.add(caller, id)
+    await over
+    this.returned(id)
+    this.#open.delete(caller, id)
   }
 
   /** @throws HttpError if there is none, or if it is a stranger's: the two must not differ. */
@@ -287,7 +325,7 @@ export class Tasks {
   }
 
   /** Cancels a task after a while, unless somebody asks for it. */
-  leave(run: Run<unknown>): void {
+  leave(run: Pick<Run<unknown>, 'id' | 'status' | 'cancel'>): void {
     const { id } = run
     if (this.#leaving.has(id) || hasEnded(run)) return
     const { disconnectGraceMs } = this.#settings.limits
@@ -315,6 +353,21 @@ export class Tasks {
     for (const timer of this.#leaving.values()) timer.cancel()
     this.#leaving.clear()
   }
+}
+
+/** Returns the options of a run for a caller, whose limits are no higher than those of the team. */
+export function givenTo(
+  team: Team,
+  { options, caller, request, keyed }: Pick<TaskStart, 'options' | 'caller' | 'request' | 'keyed'>,
+  runId: string,
+): RunOptions<unknown> & { runId: string } {
+  const metadata = {
+    ...traceOf(request),
+    ...options.metadata,
+    [CALLER]: caller.id,
+    ...(keyed && { [BODY_HASH]: keyed.hash }),
+  }
+  return { ...loweredBy(options, team.runLimits), metadata, runId }
 }
 
 /** Returns the options of a run without limits that are higher than those of the team. */

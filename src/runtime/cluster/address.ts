@@ -1,0 +1,54 @@
+/** Options by which processes of a cluster reach and believe each other, checked at the start. */
+import { createHash } from 'node:crypto'
+import { isIP } from 'node:net'
+import { refusedAs } from '../../shared/checks.ts'
+import { environment } from '../../shared/environment.ts'
+import { own } from '../../shared/values.ts'
+
+/** Header by which a process of the cluster knows a request of another one. */
+export const PEER_HEADER = 'x-dramatis-peer'
+
+const LEAST = 32
+
+export interface PeerOptions {
+  readonly url?: string
+  readonly name?: string
+  readonly secretEnv?: string
+}
+
+/**
+ * Key of a cluster: from its secret; without one, from what opens its database, which is enough on one machine.
+ *
+ * @throws ConfigurationError
+ */
+export function keyOf({ url = '', name = 'default', secretEnv }: PeerOptions): Buffer {
+  const derived = (secret: string) => createHash('sha256').update(`dramatis peers\n${name}\n${secret}`).digest()
+  if (secretEnv === undefined) {
+    const [, login = '', database = ''] = /^[a-z]+:\/\/(?:([^@/]*)@)?[^/]*\/?([^?]*)/.exec(url) ?? []
+    return derived([login, database, own(environment(), 'PGPASSWORD') ?? ''].join('\n'))
+  }
+  const secret = own(environment(), secretEnv) ?? ''
+  if (secret.length >= LEAST) return derived(secret)
+  const got = secret === '' ? `a variable ${secretEnv} that is not set` : `a secret of ${secret.length} characters`
+  throw refusedAs('cluster.secretEnv', got, `the name of an environment variable with at least ${LEAST}`)
+}
+
+const advice =
+  'Put a secret of at least 32 characters, the same for all processes, into an environment variable, and name it in cluster.secretEnv (--cluster-secret-env).'
+
+/** @throws ConfigurationError for an address that is none, or that others than this machine could send to. */
+export function checkAddress(address: string, { secretEnv, url }: PeerOptions): void {
+  const accepted = 'an http: or https: URL without a query, such as "http://10.0.0.5:4747"'
+  const parsed = URL.canParse(address) ? new URL(address) : undefined
+  if (!parsed || !/^https?:$/.test(parsed.protocol) || parsed.search || parsed.hash || parsed.username)
+    throw refusedAs('cluster.address', JSON.stringify(address), accepted)
+  if (secretEnv !== undefined) return
+  if (url === undefined) throw refusedAs('cluster.address', 'an address', 'none without cluster.secretEnv', advice)
+  if (!isLoopback(parsed))
+    throw refusedAs('cluster.address', JSON.stringify(address), 'a loopback address without cluster.secretEnv', advice)
+}
+
+/** Checks whether a request to that address stays on this machine. */
+export function isLoopback({ hostname }: URL): boolean {
+  return hostname === 'localhost' || hostname === '[::1]' || (isIP(hostname) === 4 && hostname.startsWith('127.'))
+}

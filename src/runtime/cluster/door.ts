@@ -1,0 +1,121 @@
+/** Questions of a service in one process of a cluster: who has a run, what its owner says, what it is to do. */
+import { randomUUID } from 'node:crypto'
+import { type ErrorData, errorFrom } from '../../shared/errors.ts'
+import { onAbort } from '../../shared/on-abort.ts'
+import type { TeamRuntime } from '../team/team.ts'
+import { isLoopback, PEER_HEADER } from './address.ts'
+import type { ClusterMember, TaskOutcome, TaskState } from './cluster-store.ts'
+import type { PeerRequest, Peers } from './peers.ts'
+import type { ClusterProcess } from './process.ts'
+import type { SentAsk } from './team-shard.ts'
+
+/** Answers a request that was kept for the owner of a shard. */
+export type Serves = (shard: number, kept: unknown) => Promise<unknown>
+
+interface DoorOptions<Team> {
+  readonly peers: Peers
+  /** False: only addresses of this machine are sent to. */
+  readonly hasSecret: boolean
+  readonly id: string
+  readonly held: ReadonlyMap<number, Team>
+  process(): Promise<ClusterProcess>
+}
+
+export class ClusterDoor<Team extends TeamRuntime = TeamRuntime> {
+  readonly #options: DoorOptions<Team>
+  /** Answers what was kept for this process as the owner of a shard. */
+  serves: Serves | undefined
+
+  constructor(options: DoorOptions<Team>) {
+    this.#options = options
+  }
+
+  /** Shards that this process holds now, each with its team. */
+  get held(): ReadonlyMap<number, Team> {
+    return this.#options.held
+  }
+
+  /** Id of this process. */
+  get id(): string {
+    return this.#options.id
+  }
+
+  /** Members as this process saw them last, less than a second ago. */
+  async members(): Promise<readonly ClusterMember[]> {
+    return (await this.#options.process()).view.members
+  }
+
+  /** Shard and outcome of a task; undefined for one that nobody knows. */
+  async state(id: string, signal?: AbortSignal): Promise<TaskState | undefined> {
+    return (await this.#options.process()).state(id, signal)
+  }
+
+  /**
+   * Has the owner of a shard do something, whoever it is by then. Resolves to what it says, once that is done; rejects
+   * with its error, or with the reason of `signal`: what was asked stays asked for, once `kept` was called.
+   */
+  async ask(shard: number, ask: SentAsk, signal?: AbortSignal, kept?: () => void): Promise<unknown> {
+    const process = await this.#options.process()
+    const id = randomUUID()
+    await process.submit({ id, shard, hash: id, body: Buffer.from(JSON.stringify(ask)) }, signal)
+    kept?.()
+    return saidIn(await process.outcome(id, signal))
+  }
+
+  /**
+   * Sends a request to a member. `said`: what it is to believe, such as who asks. The request ends when the member has
+   * no longer what `stays` says.
+   */
+  async send(
+    member: ClusterMember,
+    request: PeerRequest & { readonly headers?: Headers },
+    said: unknown,
+    { stays, signal }: { stays(members: readonly ClusterMember[]): boolean; signal: AbortSignal },
+  ): Promise<Response> {
+    const { address = '' } = member
+    if (address === '' || !(this.#options.hasSecret || isLoopback(new URL(address))))
+      throw new Error(`process ${member.pid} on ${member.host} cannot be reached: it has no cluster.address`)
+    const process = await this.#options.process()
+    const enough = new AbortController()
+    const forgetLooks = process.onLook(({ members }) => {
+      if (!stays(members)) enough.abort(new Error('the process does not have it any more'))
+    })
+    const forgetSignal = onAbort(signal, () => enough.abort(signal.reason))
+    const forget = () => {
+      forgetLooks()
+      forgetSignal()
+    }
+    const headers = new Headers(request.headers)
+    headers.set(PEER_HEADER, this.#options.peers.sign(member.id, request, said))
+    try {
+      const response = await fetch(`${address.replace(/\/$/, '')}${request.path}`, {
+        method: request.method,
+        headers,
+        redirect: 'error',
+        signal: enough.signal,
+        ...(request.body.length > 0 && { body: Buffer.from(request.body) }),
+      })
+      if (!response.body) {
+        forget()
+        return response
+      }
+      const body = response.body.pipeThrough(new TransformStream({ flush: forget }))
+      return new Response(body, { status: response.status, headers: response.headers })
+    } catch (error) {
+      forget()
+      throw error
+    }
+  }
+
+  /** Returns what a process of the cluster says with a request, or why that is not believed. */
+  read(given: string, request: PeerRequest): { said: unknown } | { refusal: string } {
+    return this.#options.peers.read(this.id, given, request)
+  }
+}
+
+function saidIn(outcome: TaskOutcome | undefined): unknown {
+  if (!outcome) return undefined
+  const said = JSON.parse(Buffer.from(outcome.body).toString()) as { error?: ErrorData; value?: unknown }
+  if (said.error) throw errorFrom(said.error)
+  return said.value
+}

@@ -1,0 +1,670 @@
+/**
+ * Requests about teams over several processes. A process that is asked has the owner of the shard answer, whoever that
+ * is by then. Answers and cancellations are kept for it, as runs are.
+ */
+import { v4 } from 'uuid'
+import { ConfigurationError, DramatisError, type Team } from '../../index.ts'
+import { PEER_HEADER } from '../../runtime/cluster/address.ts'
+import type { ClusterDoor } from '../../runtime/cluster/door.ts'
+import { readTypes } from '../../runtime/runs/events.ts'
+import { systemClock } from '../../shared/clock.ts'
+import { describe } from '../../shared/errors.ts'
+import { anyAborted, onAbort } from '../../shared/on-abort.ts'
+import type { Caller } from '../http/options.ts'
+import { HttpError, httpErrorOf, problemResponse, readText } from '../http/problem.ts'
+import { type Operation, type Route, routes } from '../http/routes.ts'
+import { isoTime, type Task, type TaskRequest } from '../http/schemas.ts'
+import { firstOf, streamFormOf } from '../http/streams.ts'
+import { isOver, pathOf, type ServedTeam } from '../http/task-view.ts'
+import { givenTo, json, noTask, otherBody, type ServedCluster, type Service } from '../http/tasks.ts'
+import { toldEvent } from '../shared/json-text.ts'
+import { isList, mergedList, ofShard, type Part, pageOfShard } from './cluster-lists.ts'
+import {
+  assertMay,
+  eventsOf,
+  framesOf,
+  placeOf,
+  startOf,
+  type ToldEvent,
+  type Wanted,
+  waitOf,
+} from './task-handlers.ts'
+
+/** A request as the router has read it. */
+export interface FrontCall extends ReadCall {
+  readonly text: string
+  readonly body: unknown
+}
+
+/** A request of which the body may not have been read yet. */
+interface ReadCall {
+  readonly name: Operation
+  readonly route: Route
+  readonly request: Request
+  /** Path below that of the API, with its query. */
+  readonly path: string
+  readonly params: Readonly<Record<string, string>>
+  readonly query: Readonly<Record<string, unknown>>
+  readonly caller: Caller
+  readonly body?: unknown
+}
+
+/** Words of a process for the one that it asks. */
+interface Said {
+  readonly caller: Caller
+  /** Shard that it takes the other for the owner of; none: the other answers for all that it has. */
+  readonly shard?: number
+}
+
+/** A process of the cluster that asks. */
+export interface Peer extends Said {
+  readonly cluster: ServedCluster
+  /** Body of its request. */
+  readonly text: string
+}
+
+/** A request that waits for the owner of a shard, as JSON. */
+type Kept = Pick<FrontCall, 'name' | 'params' | 'query' | 'body' | 'caller'> | { threadId: string; caller: Caller }
+
+interface KeptAnswer {
+  readonly status: number
+  readonly type: string | null
+  readonly text: string
+}
+
+/** Shard of a task. */
+interface Place {
+  readonly cluster: ServedCluster
+  readonly shard: number
+  readonly id: string
+}
+
+/** Answers a request with what this process has alone. `served`: the team that it is about. */
+export type Plain = (call: ReadCall, served?: ServedTeam) => Promise<Response>
+
+const MOVED = 'x-dramatis-moved'
+/** Time for which a request waits for an owner, in ms: a frozen one is found after `cluster.times.ttlMs`. */
+const OWNER_MS = 20_000
+/** The same for the view of a task that is accepted. */
+const VIEW_MS = 1_000
+const PAUSE_MS = 100
+const RETRY_AFTER_S = '2'
+
+const PASSED = ['content-type', 'content-disposition', 'retry-after', 'location', 'x-content-type-options']
+const KEPT: readonly Operation[] = ['answerQuestion', 'cancelTask']
+
+export class ClusterFront {
+  readonly #service: Service
+  readonly #plain: Plain
+  readonly #doors: ReadonlyMap<ServedCluster, ClusterDoor<Team>>
+
+  private constructor(service: Service, plain: Plain, doors: ReadonlyMap<ServedCluster, ClusterDoor<Team>>) {
+    this.#service = service
+    this.#plain = plain
+    this.#doors = doors
+    for (const [cluster, door] of doors) door.serves = (shard, kept) => this.#serve(cluster, shard, kept as Kept)
+  }
+
+  static async open(service: Service, plain: Plain): Promise<ClusterFront> {
+    const doors = service.teams.clusters.map(async (cluster) => [cluster, await cluster.team.door()] as const)
+    return new ClusterFront(service, plain, new Map(await Promise.all(doors)))
+  }
+
+  /** @throws HttpError for one that says it was sent by another process of the cluster, and was not. */
+  async peerOf(request: Request, path: string): Promise<Peer | undefined> {
+    const { method } = request
+    const given = request.headers.get(PEER_HEADER)
+    if (given === null) return undefined
+    const text = method === 'GET' ? '' : await readText(request, this.#service.settings.limits)
+    let why = 'no team of this service runs over several processes'
+    for (const [cluster, door] of this.#doors) {
+      const read = door.read(given, { method, path, body: Buffer.from(text) })
+      if ('said' in read) return { ...(read.said as Said), cluster, text }
+      why = read.refusal
+    }
+    const detail = `A request in the name of a process of the cluster was refused: ${why}.`
+    throw new HttpError('UNAUTHORIZED', detail, { headers: { [PEER_HEADER]: 'refused' } })
+  }
+
+  /** Resolves to the answer; to nothing for a request that is about no team over several processes. */
+  async respond(call: FrontCall, peer: Peer | undefined): Promise<Response | undefined> {
+    if (peer) return this.#forPeer(call, peer)
+    const { name, route, query, params } = call
+    if (route.others) return this.#ofTask(call, params.id!)
+    if (name === 'listQuestions') return this.#list(call, [...this.#doors.keys()])
+    const named = name === 'createTask' ? (call.body as TaskRequest).team : (query.team as string | undefined)
+    const cluster = this.#service.teams.cluster(named)
+    if (!cluster || !(name === 'createTask' || 'team' in route.query.shape)) return undefined
+    if (name === 'createTask') return this.#createTask(call, cluster)
+    if (isList(name)) return this.#list(call, [cluster])
+    return this.#ofTeam(call, cluster)
+  }
+
+  #door(cluster: ServedCluster): ClusterDoor<Team> {
+    return this.#doors.get(cluster)!
+  }
+
+  async #forPeer(call: FrontCall, { cluster, shard }: Peer): Promise<Response> {
+    const { name, route, params } = call
+    const door = this.#door(cluster)
+    if (shard === undefined) {
+      if (isList(name)) return json(await this.#partHere(call, [cluster]))
+      return route.others ? this.#plain(call) : this.#firstHere(call, cluster)
+    }
+    const team = door.held.get(shard)
+    if (!team) return moved()
+    if (route.others && !team.getRun(params.id!)) return this.#unknownHere(door, params.id!)
+    const answer =
+      name === 'taskEvents' ? this.#peerEvents(call, team) : this.#plain(call, this.#served(cluster, shard))
+    const response = await answer.catch((error: unknown) => error)
+    if (!(await isCurrent(team))) return moved()
+    if (response instanceof Response) return response
+    throw response
+  }
+
+  /** A run may not have been taken by its owner yet; one with an outcome was given up by the log. */
+  async #unknownHere(door: ClusterDoor<Team>, id: string): Promise<Response> {
+    if ((await door.state(id))?.outcome) throw noTask(id)
+    return moved()
+  }
+
+  #served(cluster: ServedCluster, shard: number): ServedTeam | undefined {
+    return this.#service.teams.all.find((each) => each.name === cluster.name && each.shard === shard)
+  }
+
+  async #locate(id: string): Promise<Place | undefined> {
+    for (const [cluster, door] of this.#doors) {
+      for (const [shard, team] of door.held) if (team.getRun(id)) return { cluster, shard, id }
+      const state = await door.state(id)
+      if (state) return { cluster, shard: state.shard, id }
+    }
+    return undefined
+  }
+
+  async #ofTask(call: FrontCall, id: string): Promise<Response | undefined> {
+    const { teams, tasks } = this.#service
+    if (teams.own.some(({ team }) => team.getRun(id))) return undefined
+    const place = await this.#locate(id)
+    if (!place) return this.#anywhere(call)
+    tasks.returned(id)
+    if (KEPT.includes(call.name)) return this.#kept(call, place)
+    if (call.name === 'taskEvents') return this.#events(call, place)
+    return this.#owned(call, place)
+  }
+
+  /** A run that is no task of the cluster, or whose outcome is kept no more: its log may still have it. */
+  async #anywhere(call: FrontCall): Promise<Response | undefined> {
+    for (const cluster of this.#doors.keys())
+      for await (const { response } of this.#asked(call, cluster)) if (response.ok) return passed(response)
+    return undefined
+  }
+
+  /** Answers by the owner of a task. */
+  async #owned(call: FrontCall, { cluster, shard, id }: Place, waitMs = OWNER_MS): Promise<Response> {
+    const door = this.#door(cluster)
+    const { request, caller } = call
+    const late = systemClock.monotonic() + waitMs
+    let why = 'no process has its shard'
+    for (;;) {
+      const team = door.held.get(shard)
+      if (team?.getRun(id)) {
+        const response = await this.#plain(call)
+        if (await isCurrent(team)) return response
+      } else if (team) {
+        await this.#unknownHere(door, id)
+      } else {
+        try {
+          const response = await this.#sent(call, cluster, shard, { caller, shard }, request.signal)
+          if (response && !response.headers.has(MOVED)) return passed(response)
+        } catch (error) {
+          if (error instanceof HttpError || request.signal.aborted) throw error
+          why = describe(error)
+        }
+      }
+      if (systemClock.monotonic() > late) throw away(`Task "${id}" cannot be looked at now: ${why}.`)
+      await systemClock.sleep(PAUSE_MS, request.signal)
+    }
+  }
+
+  /** Sends a request to the owner of a shard; undefined if nobody is known to be that. @throws HttpError if refused */
+  async #sent(call: FrontCall, cluster: ServedCluster, shard: number, said: Said, signal: AbortSignal) {
+    const door = this.#door(cluster)
+    const member = (await door.members()).find(({ shards }) => shards.includes(shard))
+    if (!member || member.id === door.id) return undefined
+    const stays = (id: string) => (members: Awaited<ReturnType<typeof door.members>>) =>
+      members.some((each) => each.id === id && each.shards.includes(shard))
+    return this.#believed(await door.send(member, requestOf(call), said, { stays: stays(member.id), signal }))
+  }
+
+  /** @throws HttpError where the other process does not believe this one: an operator has to look at it. */
+  async #believed(response: Response): Promise<Response> {
+    if (response.headers.get(PEER_HEADER) !== 'refused') return response
+    const { detail } = (await response.json()) as { detail: string }
+    this.#service.settings.logger.error({ detail }, 'a process of the cluster does not believe this one')
+    throw away('The processes of the cluster do not believe each other; their logs say why.')
+  }
+
+  /** Yields what each other member says; one that cannot be reached is passed over, with a warning. */
+  async *#asked(call: FrontCall, cluster: ServedCluster) {
+    const door = this.#door(cluster)
+    const { caller, request } = call
+    const others = (await door.members()).filter(({ id, shards }) => id !== door.id && shards.length > 0)
+    const answers = others.map(async (member) => {
+      const stays = (members: typeof others) => members.some(({ id }) => id === member.id)
+      const sent = await door.send(member, requestOf(call), { caller } satisfies Said, {
+        stays,
+        signal: request.signal,
+      })
+      return this.#believed(sent)
+    })
+    for (const [at, answer] of answers.entries()) {
+      try {
+        yield { member: others[at]!, response: await answer }
+      } catch (error) {
+        const { host, pid } = others[at]!
+        this.#service.settings.logger.warn(
+          { host, pid, error: describe(error) },
+          'a process of the cluster says nothing',
+        )
+      }
+    }
+  }
+
+  // Answers and cancellations.
+
+  async #kept(call: FrontCall, { cluster, shard, id }: Place): Promise<Response> {
+    const { name, params, query, body, caller, request } = call
+    const kept: Kept = { name, params, query, body, caller }
+    const answer = await this.#ask(cluster, shard, kept, request.signal, id)
+    if (answer === undefined) return new Response(null, { status: 202 })
+    const { status, type, text } = answer as KeptAnswer
+    return new Response(text === '' ? null : text, { status, headers: type === null ? {} : { 'content-type': type } })
+  }
+
+  /** Resolves to what the owner says; to undefined if it is kept for one that has not said anything yet. */
+  async #ask(cluster: ServedCluster, shard: number, kept: Kept, left: AbortSignal, runId = ''): Promise<unknown> {
+    const late = new AbortController()
+    const timer = systemClock.timer(OWNER_MS, () => late.abort(new Error('nobody has answered in time')))
+    const { signal, forget } = anyAborted([left, late.signal])
+    let isKept = false
+    try {
+      return await this.#door(cluster).ask(shard, { ask: 'request', runId, kept }, signal, () => {
+        isKept = true
+      })
+    } catch (error) {
+      if (error instanceof DramatisError) throw error
+      if (isKept) return undefined
+      throw away(`The cluster takes nothing now: ${describe(error)}.`)
+    } finally {
+      timer.cancel()
+      forget()
+    }
+  }
+
+  /** Answers what was kept for this process as the owner of a shard; undefined: the next owner is to. */
+  async #serve(cluster: ServedCluster, shard: number, kept: Kept): Promise<unknown> {
+    const served = this.#served(cluster, shard)
+    if (!served) return undefined
+    const { team } = served
+    if ('threadId' in kept) return this.#service.tasks.threadOwner(team, kept.threadId, kept.caller)
+    const path = pathOf(kept.params.id!)
+    const call = {
+      ...kept,
+      route: routes[kept.name] as Route,
+      request: new Request(`http://localhost${path}`),
+      path,
+      text: '',
+    }
+    const response = await this.#plain(call, served).catch((error: unknown) => {
+      const known = httpErrorOf(error)
+      if (!known) throw error
+      return problemResponse(known, path)
+    })
+    const isDone = response.status === 409 && (await isAnswered(team, kept))
+    const text = isDone ? '' : await response.text()
+    if (!(await isCurrent(team))) return undefined
+    return { status: isDone ? 204 : response.status, type: isDone ? null : response.headers.get('content-type'), text }
+  }
+
+  // Events.
+
+  async #events(call: FrontCall, place: Place): Promise<Response> {
+    const { request, caller, query } = call
+    const { streams, tasks, settings } = this.#service
+    const after = placeOf(request, query.after as string | undefined)
+    const wanted = wantedIn(query)
+    const view = await this.#view(call, place)
+    if (!view.ok) return view
+    const task = (await view.json()) as Task
+    const told = (signal: AbortSignal) => this.#told(call, place, { ...wanted, after, signal })
+    if (after !== undefined && isEnded(task) && !(await hasAny(told))) return new Response(null, { status: 204 })
+    const form = streamFormOf(request) ?? 'sse'
+    return streams.respond({
+      request,
+      caller,
+      form,
+      frames: (signal) => framesOf(told(signal), { form }),
+      left: () => {
+        if (settings.onDisconnect === 'cancel') tasks.leave(this.#leavable(place, task.status))
+      },
+    })
+  }
+
+  /** The task as its owner shows it to the caller of another request. */
+  #view(call: FrontCall, place: Place, waitMs?: number): Promise<Response> {
+    const { params, request } = call
+    const path = pathOf(place.id)
+    const view = {
+      ...call,
+      name: 'getTask',
+      route: routes.getTask,
+      params: { ...params, id: place.id },
+      query: { wait: 0 },
+      path,
+    } as const
+    const asked = new Request(new URL(path, request.url), { signal: request.signal })
+    return this.#owned({ ...view, request: asked, text: '', body: undefined }, place, waitMs)
+  }
+
+  #leavable({ cluster, id }: Place, status: Task['status']) {
+    const cancel = async (reason?: string) => {
+      await (await cluster.team.getRun(id))?.cancel(reason)
+    }
+    return { id, status, cancel: (reason?: string) => cancel(reason).catch((error) => this.#cannotCancel(id, error)) }
+  }
+
+  #cannotCancel(id: string, error: unknown): void {
+    this.#service.settings.logger.warn({ error: describe(error) }, `task ${id} cannot be cancelled`)
+  }
+
+  /** Yields events of a task, from one owner of its shard to the next, by their numbers: none is missing or double. */
+  async *#told(call: FrontCall, place: Place, { after, ...wanted }: Wanted): AsyncGenerator<ToldEvent> {
+    const { signal } = wanted
+    let last = after
+    while (!signal.aborted) {
+      try {
+        for await (const told of this.#toldByOwner(call, place, { ...wanted, after: last })) {
+          if (told.type === OVER.type) return
+          last = told.id ?? last
+          yield told
+        }
+      } catch (error) {
+        if (error instanceof HttpError) throw error // else: the next owner goes on
+      }
+      await systemClock.sleep(PAUSE_MS, signal).catch(() => {})
+    }
+  }
+
+  async *#toldByOwner(call: FrontCall, { cluster, shard, id }: Place, wanted: Wanted): AsyncGenerator<ToldEvent> {
+    const team = this.#door(cluster).held.get(shard)
+    if (team) return yield* toldHere(team, id, wanted)
+    const { types, after, deltas, signal } = wanted
+    const search = new URLSearchParams({
+      ...(types && { types: types.join(',') }),
+      ...(after !== undefined && { after }),
+      ...(deltas && { deltas: '1' }),
+    })
+    const path = `${pathOf(id)}/events${search.size > 0 ? '?' : ''}${search}`
+    const request = new Request(new URL(path, call.request.url), { headers: { accept: 'application/x-ndjson' } })
+    const asked = { ...call, request, path, text: '' }
+    const response = await this.#sent(asked, cluster, shard, { caller: call.caller, shard }, signal)
+    if (!response?.ok || response.headers.has(MOVED) || !response.body) return
+    for await (const line of linesOf(response.body)) {
+      const { id: place, ...event } = JSON.parse(line) as { id?: string; type: string }
+      yield { id: place, type: event.type, event }
+    }
+  }
+
+  async #peerEvents({ request, caller, params, query }: FrontCall, team: Team): Promise<Response> {
+    const after = placeOf(request, query.after as string | undefined)
+    const told = (signal: AbortSignal) => toldHere(team, params.id!, { ...wantedIn(query), after, signal })
+    const form = 'ndjson'
+    return this.#service.streams.respond({
+      request,
+      caller,
+      form,
+      frames: (signal) => framesOf(told(signal), { form }),
+    })
+  }
+
+  // Tasks.
+
+  async #createTask(call: FrontCall, cluster: ServedCluster): Promise<Response> {
+    const { tasks, keys, settings } = this.#service
+    const { request, caller } = call
+    const body = call.body as Parameters<typeof startOf>[0]
+    const { query, options } = await startOf(body)
+    const form = streamFormOf(request)
+    if (form && call.query.deltas) options.stream ??= true
+    const keyed = keys.taskOf(request, caller.id, body)
+    assertMay(caller, body)
+    const { waitMs, applied } = waitOf(request)
+    const id = keyed?.id ?? v4()
+    const { threadId } = options
+    if (threadId !== undefined) {
+      const shard = cluster.team.shardOf(threadId)
+      const owner = await this.#ask(cluster, shard, { threadId, caller }, request.signal)
+      if (owner === undefined) throw away('No process has the shard of the thread now.')
+      tasks.assertThread(threadId, caller, owner)
+    }
+    tasks.assertRoom(id, caller)
+    const given = givenTo(cluster.team.pattern, { options, caller, request, keyed }, id)
+    const run = await this.#launch(cluster, query, { ...given, signal: request.signal })
+    const place: Place = { cluster, shard: run.shard, id }
+    const over = new AbortController()
+    const result = run.result(over.signal).catch((error: unknown) => ({ error }))
+    void tasks.open(id, caller.id, result)
+    const headers: Record<string, string> = {
+      ...(run.isKnown && { 'idempotency-replayed': 'true' }),
+      ...(applied && { 'preference-applied': applied }),
+    }
+    const queued = () => queuedTask(id, cluster.name, String(body.query ?? body.task ?? body.message))
+    const view = async (): Promise<Task> => {
+      const response = await this.#view(call, place, VIEW_MS).catch(() => undefined)
+      return response?.ok ? ((await response.json()) as Task) : queued()
+    }
+    if (form === 'sse') {
+      const after = placeOf(request)
+      const wanted = { after, deltas: call.query.deltas === '1' }
+      return this.#service.streams.respond({
+        request,
+        caller,
+        form,
+        frames: (signal) => framesOf(this.#told(call, place, { ...wanted, signal }), { form, task: view }),
+        left: () => {
+          if (settings.onDisconnect === 'cancel') tasks.leave(this.#leavable(place, 'running'))
+        },
+      })
+    }
+    let ended: Awaited<typeof result> | undefined
+    await firstOf(
+      waitMs,
+      (done) => onAbort(request.signal, done),
+      (done) => onAbort(tasks.ending, done),
+      (done) => {
+        void result.then((value) => {
+          ended = value
+          done()
+        })
+        return () => {}
+      },
+    )
+    if (!ended && request.signal.aborted && settings.onDisconnect !== 'continue' && !keyed)
+      tasks.leave(this.#leavable(place, 'running'))
+    const task = await view()
+    if (!ended) return json(task, 202, { ...headers, location: `${settings.basePath}${pathOf(id)}` })
+    if (!ended.error) return json(task, 200, headers)
+    const error = httpErrorOf(ended.error) ?? httpErrorOf(away(describe(ended.error)))!
+    const { code, message, status, details } = error
+    return problemResponse(
+      new HttpError(code, message, { status, details, headers: { ...error.headers, ...headers } }),
+      pathOf(id),
+      { task },
+    )
+  }
+
+  async #launch(...[cluster, query, options]: [ServedCluster, ...Parameters<ServedCluster['team']['launch']>]) {
+    try {
+      return await cluster.team.launch(query, options)
+    } catch (error) {
+      if (error instanceof ConfigurationError && error.details.path === 'runId') throw otherBody()
+      if (error instanceof DramatisError) throw error
+      throw away(`The cluster takes nothing now: ${describe(error)}.`)
+    }
+  }
+
+  // Teams.
+
+  /** Lists of all processes, as one. */
+  async #list(call: FrontCall, clusters: readonly ServedCluster[]): Promise<Response> {
+    const parts: Part[] = [await this.#partHere(call, clusters)]
+    for (const cluster of clusters)
+      for await (const { response } of this.#asked(call, cluster))
+        if (response.ok) parts.push((await response.json()) as Part)
+    return json(mergedList(call, parts))
+  }
+
+  async #partHere(call: FrontCall, clusters: readonly ServedCluster[]): Promise<Part> {
+    if (call.name === 'listQuestions') return (await (await this.#plain(call)).json()) as Part
+    const parts: Part[] = []
+    for (const cluster of clusters)
+      for (const shard of this.#door(cluster).held.keys()) {
+        const served = this.#served(cluster, shard)
+        const response = served && (await this.#plain(pageOfShard(call, shard), served))
+        if (response) parts.push(ofShard(call, (await response.json()) as Part, shard))
+      }
+    return mergedList(call, parts)
+  }
+
+  /** A request about something that one shard has, such as a dead letter: the first one that knows it answers. */
+  async #ofTeam(call: FrontCall, cluster: ServedCluster): Promise<Response> {
+    const shard = call.query.shard as number | undefined
+    if (shard !== undefined) return this.#ofShard(call, cluster, shard)
+    if (call.name === 'watchTeam' || call.name === 'sendMessage') throw needsShard(cluster)
+    let answer = await this.#firstHere(call, cluster).catch((error: unknown) => error)
+    if (answer instanceof Response && answer.ok) return answer
+    for await (const { response } of this.#asked(call, cluster)) {
+      if (response.ok) return passed(response)
+      answer = passed(response)
+    }
+    if (answer instanceof Response) return answer
+    throw answer
+  }
+
+  async #ofShard(call: FrontCall, cluster: ServedCluster, shard: number): Promise<Response> {
+    const served = this.#served(cluster, shard)
+    if (served) return this.#plain(call, served)
+    const { caller, request } = call
+    const response = await this.#sent(call, cluster, shard, { caller, shard }, request.signal)
+    if (response && !response.headers.has(MOVED)) return passed(response)
+    throw away(`No process has shard ${shard} now.`)
+  }
+
+  async #firstHere(call: FrontCall, cluster: ServedCluster): Promise<Response> {
+    let failure: unknown = away('This process has no shard now.')
+    for (const shard of this.#door(cluster).held.keys()) {
+      const served = this.#served(cluster, shard)
+      try {
+        if (served) return await this.#plain(call, served)
+      } catch (error) {
+        failure = error
+      }
+    }
+    throw failure
+  }
+}
+
+/** Marks the end of a task behind its last event. */
+const OVER: ToldEvent = { id: undefined, type: 'over', event: { type: 'over' } }
+
+/** Yields events that the log has for certain. In place of others, the next owner has its own. */
+async function* toldHere(team: Team, id: string, wanted: Wanted): AsyncGenerator<ToldEvent> {
+  const run = team.getRun(id)
+  if (!run) return
+  for await (const event of eventsOf(run, wanted)) {
+    if (!(await isCurrent(team))) return
+    yield { id: `${team.logName}.${event.seq}`, type: event.type, event: toldEvent(event) }
+  }
+  if (!wanted.signal.aborted && isOver(run) && (await isCurrent(team))) yield OVER
+}
+
+/** Checks whether a team still has its log, and what it has said stands there. */
+const isCurrent = (team: Team): Promise<boolean> =>
+  team.flush().then(
+    () => true,
+    () => false,
+  )
+
+/** Checks whether a question was answered by that caller with that answer already: its owner had no time to say so. */
+async function isAnswered(team: Team, kept: Exclude<Kept, { threadId: string }>): Promise<boolean> {
+  if (kept.name !== 'answerQuestion') return false
+  const { questionId, answer } = kept.body as { questionId: string; answer: string | { answer: string } }
+  const given = typeof answer === 'string' ? answer : answer.answer
+  const run = team.getRun(kept.params.id!)
+  for await (const event of run?.events({ types: ['question.closed'], follow: false }) ?? [])
+    if (event.type === 'question.closed' && event.questionId === questionId)
+      return event.answer === given && event.by?.at(-1)?.id === kept.caller.id
+  return false
+}
+
+async function* linesOf(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+  let rest = ''
+  for await (const text of body.pipeThrough(new TextDecoderStream())) {
+    const lines = `${rest}${text}`.split('\n')
+    rest = lines.pop()!
+    for (const line of lines) if (line !== '') yield line
+  }
+}
+
+async function hasAny(told: (signal: AbortSignal) => AsyncGenerator<ToldEvent>): Promise<boolean> {
+  const enough = new AbortController()
+  for await (const _ of told(enough.signal)) {
+    enough.abort()
+    return true
+  }
+  return false
+}
+
+const isEnded = ({ status }: Task): boolean => status === 'finished' || status === 'failed' || status === 'aborted'
+
+/** An unknown type is refused before the stream begins. */
+function wantedIn({ types, deltas }: FrontCall['query']): Pick<Wanted, 'types' | 'deltas'> {
+  const names = typeof types === 'string' ? types.split(',').map((each) => each.trim()) : undefined
+  return { types: names && [...readTypes(names)!], deltas: deltas === '1' }
+}
+
+const moved = (): Response => new Response(null, { status: 503, headers: { [MOVED]: '1' } })
+
+const away = (detail: string): HttpError =>
+  new HttpError('SHARD_AWAY', detail, { headers: { 'retry-after': RETRY_AFTER_S } })
+
+function needsShard({ name }: ServedCluster): HttpError {
+  const detail = `Team "${name}" runs over several processes: name one of its shards (shard=0).`
+  return new HttpError('CONFIGURATION', detail, { details: { path: 'shard' } })
+}
+
+function passed(response: Response): Response {
+  const headers = new Headers()
+  for (const name of PASSED) {
+    const value = response.headers.get(name)
+    if (value !== null) headers.set(name, value)
+  }
+  return new Response(response.body, { status: response.status, headers })
+}
+
+function requestOf({ request, path, text }: FrontCall) {
+  const headers = new Headers({ accept: request.headers.get('accept') ?? '*/*' })
+  for (const name of ['content-type', 'last-event-id']) {
+    const value = request.headers.get(name)
+    if (value !== null) headers.set(name, value)
+  }
+  return { method: request.method, path, body: Buffer.from(text), headers }
+}
+
+/** A task that is accepted, and that no owner of its shard has begun yet. */
+function queuedTask(id: string, team: string, query: string): Task {
+  const usage = { inputTokens: 0, outputTokens: 0, totalTokens: 0, calls: 0 }
+  const ended = { endedAt: null, answer: null, data: null, cost: null, error: null, rehearsed: false }
+  const lists = { failures: [], subTasks: [], questions: [], usage, usageByAgent: {} }
+  return { id, team, query, status: 'queued', createdAt: isoTime(systemClock.now()), ...ended, ...lists }
+}

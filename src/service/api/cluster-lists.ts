@@ -1,0 +1,123 @@
+/** Lists of a team over several processes: each shard has a part of them, and a page has a place in every part. */
+import { ConfigurationError } from '../../index.ts'
+import type { Operation } from '../http/routes.ts'
+
+/** A list as a route answers with it. */
+export type Part = Readonly<Record<string, unknown>>
+type Item = Readonly<Record<string, unknown>>
+type Query = Readonly<Record<string, unknown>>
+
+interface List {
+  readonly items: string
+  /** Field by whose time the items are in order. */
+  readonly time?: string
+  readonly isNewestFirst?: (query: Query) => boolean
+  /** Parameter of the query that names the place behind which a page begins. */
+  readonly cursor?: 'before' | 'after'
+  /** Items of one name, from several shards, as one. */
+  readonly joined?: (items: readonly Item[]) => Item
+}
+
+const LISTS: Partial<Record<Operation, List>> = {
+  listTasks: { items: 'tasks', time: 'createdAt', isNewestFirst: () => true, cursor: 'before' },
+  listDeadLetters: { items: 'letters', time: 'at', isNewestFirst: ({ order }) => order === 'newest', cursor: 'after' },
+  listQuestions: { items: 'questions', time: 'askedAt' },
+  listWaits: { items: 'waits', time: 'since' },
+  listTurns: { items: 'turns', time: 'since' },
+  listBudgets: { items: 'budgets' },
+  listAgents: { items: 'agents', joined: joinedAgents },
+}
+
+export const isList = (name: Operation): boolean => LISTS[name] !== undefined
+
+interface Asked {
+  readonly name: Operation
+  readonly query: Query
+}
+
+/** Returns the request for the part of one shard. */
+export function pageOfShard<Call extends Asked>(call: Call, shard: number): Call {
+  const { cursor } = LISTS[call.name] ?? {}
+  if (cursor === undefined) return call
+  return { ...call, query: { ...call.query, [cursor]: placesIn(call.query[cursor], cursor)[shard] } }
+}
+
+/** Returns a part whose items say where they are. */
+export function ofShard({ name }: Asked, part: Part, shard: number): Part {
+  const { items, cursor } = LISTS[name]!
+  return cursor === undefined ? part : { ...part, [items]: itemsOf(part, items).map((item) => ({ ...item, shard })) }
+}
+
+/** Returns several parts as one page. */
+export function mergedList({ name, query }: Asked, parts: readonly Part[]): Part {
+  const { items, time, isNewestFirst, cursor, joined } = LISTS[name]!
+  const all = parts.flatMap((part) => itemsOf(part, items))
+  if (time !== undefined) {
+    const sign = isNewestFirst?.(query) ? -1 : 1
+    all.sort((one, other) => sign * (Date.parse(String(one[time])) - Date.parse(String(other[time]))))
+  }
+  const { cycles, judgement } = othersOf(parts)
+  const others = { ...(name === 'listWaits' && { cycles }), ...(name === 'listTurns' && { judgement }) }
+  if (joined) return { ...others, [items]: [...byName(all).values()].map(joined) }
+  if (cursor === undefined) return { ...others, [items]: all }
+  const page = all.slice(0, Number(query.limit))
+  const hasMore = page.length < all.length || parts.some(({ next }) => typeof next === 'string')
+  const places = { ...placesIn(query[cursor], cursor), ...Object.fromEntries(page.map(({ shard, id }) => [shard, id])) }
+  return { [items]: page, next: hasMore && page.length > 0 ? textOf(places) : null }
+}
+
+const itemsOf = (part: Part, items: string): readonly Item[] => part[items] as readonly Item[]
+
+const STATES = ['fine', 'slow', 'stuck']
+
+function othersOf(parts: readonly Part[]) {
+  const judgements = parts.flatMap(({ judgement }) =>
+    judgement ? [judgement as { state: string; sentences: string[] }] : [],
+  )
+  const worst = Math.max(0, ...judgements.map(({ state }) => STATES.indexOf(state)))
+  return {
+    cycles: parts.flatMap(({ cycles }) => (cycles as unknown[] | undefined) ?? []),
+    judgement: { state: STATES[worst], sentences: judgements.flatMap(({ sentences }) => sentences) },
+  }
+}
+
+function byName(all: readonly Item[]): Map<string, Item[]> {
+  const named = new Map<string, Item[]>()
+  for (const item of all) named.set(String(item.name), [...(named.get(String(item.name)) ?? []), item])
+  return named
+}
+
+/** States of an agent, the one that people should know of first. */
+const STATUSES = ['failed', 'stopped', 'restarting', 'starting', 'running', 'waiting', 'idle', 'passivated']
+
+function joinedAgents(agents: readonly Item[]): Item {
+  const rank = ({ status }: Item) => STATUSES.indexOf(String(status))
+  const [first = {}] = [...agents].sort((one, other) => rank(one) - rank(other))
+  const sum = (field: string) => agents.reduce((all, agent) => all + Number(agent[field]), 0)
+  const lastBeatMs = Math.min(...agents.map((agent) => Number(agent.lastBeatMs)))
+  const usage = agents.map((agent) => agent.usage as Record<string, number>).reduce(added)
+  return { ...first, queued: sum('queued'), inFlight: sum('inFlight'), restarts: sum('restarts'), lastBeatMs, usage }
+}
+
+function added(one: Record<string, number>, other: Record<string, number>): Record<string, number> {
+  const sums = { ...one }
+  for (const [name, value] of Object.entries(other))
+    sums[name] = typeof value === 'number' ? (sums[name] ?? 0) + value : value
+  return sums
+}
+
+/*
+ * A place in the list: the last item of each shard that was shown, as base64url of JSON. Shards that are not in it
+ * begin with their first.
+ */
+
+const textOf = (places: object): string => Buffer.from(JSON.stringify(places)).toString('base64url')
+
+function placesIn(given: unknown, cursor: string): Record<string, string | undefined> {
+  if (given === undefined) return {}
+  try {
+    return JSON.parse(Buffer.from(String(given), 'base64url').toString())
+  } catch {
+    throw new ConfigurationError(`${cursor}: it is not the "next" of a page of this list.`, { path: cursor })
+  }
+}

@@ -1,0 +1,165 @@
+/** HTTP from any process of a cluster: the owner of a run answers, whoever was asked. */
+import t from 'tap'
+import { PostgresServer, postgresFolder } from '../../examples/cluster-demo/postgres-server.ts'
+import { idAt, type Served, served, sharedBy } from './served.ts'
+
+const bin = postgresFolder()
+
+t.test('HTTP from any process', { skip: !bin && 'no PostgreSQL is installed here' }, async (t) => {
+  const database = await PostgresServer.start(bin!)
+  t.teardown(() => database.remove())
+  const { url } = database
+
+  await t.test('a task is begun, looked at, answered and read anywhere', async (t) => {
+    const [one, two] = await Promise.all([served(t, { url, name: 'any' }), served(t, { url, name: 'any' })])
+    await sharedBy(one, two)
+    for (const [here, there] of [
+      [one, two],
+      [two, one],
+    ] as const) {
+      const begun = await begin(here, there)
+      const at = `/api/tasks/${begun.id}`
+      for (const each of [here, there]) {
+        const task = await waiting(each, at)
+        t.match(task, { id: begun.id, team: 'desk', status: 'waiting', query: 'order' })
+        t.equal((await each.send('GET', at, { caller: 'bob:run' })).status, 404, 'it is a secret to others')
+        t.equal((await each.send('GET', `${at}/trace`)).status, 200)
+        t.match((await each.send('GET', '/api/questions')).body.questions, [{ taskId: begun.id, refusal: null }])
+      }
+      const { questionId } = (await waiting(here, at)).questions[0]
+      const refused = await here.send('POST', `${at}/answers`, { body: { questionId: 'none', answer: 'yes' } })
+      t.equal(refused.status, 404)
+      const bobs = { body: { questionId, answer: 'yes' }, caller: 'bob:run' }
+      t.equal((await here.send('POST', `${at}/answers`, bobs)).status, 404)
+      t.equal((await here.send('POST', `${at}/answers`, { body: { questionId, answer: 'yes' } })).status, 204)
+      t.equal((await there.send('POST', `${at}/answers`, { body: { questionId, answer: 'no' } })).status, 409)
+      for (const each of [here, there])
+        t.match((await each.send('GET', `${at}?wait=10`)).body, { status: 'finished', answer: 'order: yes' })
+      const events = [await idsOf(here, `${at}/events`), await idsOf(there, `${at}/events`)]
+      t.same(events[0], events[1])
+      t.ok(events[0]!.length > 5)
+      const behind = { headers: { 'last-event-id': events[0]![2]! } }
+      for (const each of [here, there]) {
+        t.same(await idsOf(each, `${at}/events`, behind), events[0]!.slice(3))
+        const last = { headers: { 'last-event-id': events[0]!.at(-1)! } }
+        t.equal((await each.send('GET', `${at}/events`, last)).status, 204)
+      }
+    }
+    t.equal((await one.send('GET', '/api/tasks/none')).status, 404)
+  })
+
+  await t.test('a task is begun once by its key, waited for, and told as it ended', async (t) => {
+    const [one, two] = await Promise.all([served(t, { url, name: 'keys' }), served(t, { url, name: 'keys' })])
+    await sharedBy(one, two)
+    const slow = { body: { query: 'slow' }, headers: { 'idempotency-key': 'k' } }
+    const [first, second] = await Promise.all([
+      one.send('POST', '/api/tasks', slow),
+      two.send('POST', '/api/tasks', slow),
+    ])
+    t.match([first, second], [{ status: 200 }, { status: 200, body: { id: first.body.id, answer: 'slow, done' } }])
+    const replayed = [first, second].filter(({ headers }) => headers.get('idempotency-replayed') === 'true')
+    t.equal(replayed.length, 1)
+    const other = await two.send('POST', '/api/tasks', { ...slow, body: { query: 'other' } })
+    t.match(other, { status: 422, body: { detail: /another body/ } })
+    for (const each of [one, two]) {
+      const late = await each.send('POST', '/api/tasks', { body: { query: 'slow', timeoutMs: 200 } })
+      t.match(late, { status: 504, body: { code: 'RUN_TIMEOUT', task: { status: 'failed', query: 'slow' } } })
+      const stream = await each.fetch('POST', '/api/tasks', {
+        body: { query: 'slow' },
+        headers: { accept: 'text/event-stream' },
+      })
+      const text = await stream.text()
+      t.match(text, /^retry: 1000\n\nevent: task\ndata: {"id":/)
+      t.match(text, /event: run.finished\n.*"finalOutput":"slow, done"/)
+    }
+    const bad = await one.send('POST', '/api/tasks', { body: { query: 'order', output: { type: 'object' } } })
+    t.match(bad, { status: 422, body: { details: { path: 'output' } } })
+  })
+
+  await t.test("a thread is its caller's in every process", async (t) => {
+    const [one, two] = await Promise.all([served(t, { url, name: 'threads' }), served(t, { url, name: 'threads' })])
+    await sharedBy(one, two)
+    const slow = (caller: string) => ({ body: { query: 'slow', threadId: 'ann' }, caller })
+    t.equal((await one.send('POST', '/api/tasks', slow('ann:run'))).status, 200)
+    t.match(await two.send('POST', '/api/tasks', slow('bob:run')), { status: 404, body: { detail: /thread/ } })
+    t.equal((await two.send('POST', '/api/tasks', slow('ann:run'))).status, 200)
+  })
+
+  await t.test('lists have what all processes have', async (t) => {
+    const [one, two] = await Promise.all([served(t, { url, name: 'lists' }), served(t, { url, name: 'lists' })])
+    await sharedBy(one, two)
+    const begun: string[] = []
+    for (let i = 0; i < 7; i++) begun.push((await begin(one, i % 2 ? one : two)).id)
+    const open = () => one.send('GET', '/api/tasks?status=waiting')
+    while ((await open()).body.tasks.length < 7);
+    for (const each of [one, two]) {
+      const listed: string[] = []
+      for (let next: string | null = ''; next !== null; ) {
+        const { body } = await each.send('GET', `/api/tasks?status=waiting&limit=3${next && `&before=${next}`}`)
+        listed.push(...body.tasks.map(({ id }: { id: string }) => id))
+        next = body.next
+      }
+      t.same(listed, begun.toReversed())
+      t.equal((await each.send('GET', '/api/questions')).body.questions.length, 7)
+      t.same((await each.send('GET', '/api/tasks', { caller: 'bob:run' })).body.tasks, [])
+      const { agents } = (await each.send('GET', '/api/agents')).body
+      t.match(agents, [{ name: 'asker', inFlight: 7 }, { name: 'helper' }])
+      t.match((await each.send('GET', '/api/waits')).body, { cycles: [] })
+      t.match((await each.send('GET', '/api/turns')).body, { judgement: { state: 'fine' } })
+      t.equal((await each.send('GET', '/api/tasks?before=none')).status, 422)
+      t.equal((await each.send('GET', '/api/watch')).status, 422)
+      t.match((await each.send('GET', '/session')).body, { teams: [{ name: 'desk', agents: ['asker', 'helper'] }] })
+    }
+    const letters = async () => (await two.send('GET', '/api/dead-letters?order=newest')).body.letters
+    await begin(one, two)
+    for (const { id } of await letters()) t.equal((await one.send('DELETE', `/api/dead-letters/${id}`)).status, 204)
+    t.same(await letters(), [])
+    t.equal((await one.send('DELETE', '/api/dead-letters/none')).status, 404)
+    for (const id of begun)
+      t.match(await one.send('DELETE', `/api/tasks/${id}`), { status: 202, body: { id, status: 'aborted' } })
+    t.equal((await two.send('DELETE', `/api/tasks/${begun[0]}`)).status, 200)
+  })
+
+  await t.test('a run is answered and cancelled by the program, wherever its shard is', async (t) => {
+    const [one, two] = await Promise.all([served(t, { url, name: 'program' }), served(t, { url, name: 'program' })])
+    await sharedBy(one, two)
+    for (const owner of [one, two]) {
+      const run = await one.team.launch('order', { runId: idAt(owner, 'asked') })
+      while ((await run.questions()).length === 0);
+      t.equal(await run.status(), 'waiting')
+      const [question] = await run.questions()
+      await t.rejects(run.answer('none', 'yes'), { code: 'CONFIGURATION', details: { path: 'questionId' } })
+      await run.answer(question!.questionId, 'yes', { by: { id: 'ann' } })
+      t.equal((await run.result()).finalOutput, 'order: yes')
+      const other = await two.team.launch('order', { runId: idAt(owner, 'cancelled') })
+      await (await one.team.getRun(other.id))!.cancel('enough')
+      t.match((await other.result()).error, { code: 'RUN_ABORTED', message: /enough/ })
+    }
+    t.equal(await one.team.getRun('none'), undefined)
+  })
+})
+
+/** Begins a task at one member whose shard the other one holds. */
+async function begin(here: Served, there: Served): Promise<{ id: string }> {
+  for (;;) {
+    const { status, body } = await here.send('POST', '/api/tasks', {
+      body: { query: 'order' },
+      headers: { prefer: 'respond-async' },
+    })
+    if (status !== 202) throw new Error(JSON.stringify(body))
+    if (there.team.held.has(there.team.shardOf(body.id))) return body
+    await here.send('DELETE', `/api/tasks/${body.id}`)
+  }
+}
+
+async function waiting(member: Served, at: string) {
+  for (;;) {
+    const { body } = await member.send('GET', at)
+    if (body.questions.length > 0) return body
+  }
+}
+
+async function idsOf(member: Served, path: string, options = {}): Promise<string[]> {
+  const { body } = await member.send('GET', path, options)
+  return [...String(body).matchAll(/^id: (.*)$/gm)].map(([, id]) => id!)
+}

@@ -1,0 +1,144 @@
+/** Trust between the processes of a cluster: a request in the name of another process is believed only if it is one. */
+import t from 'tap'
+import { PostgresServer, postgresFolder } from '../../examples/cluster-demo/postgres-server.ts'
+import { keyOf } from '../../src/runtime/cluster/address.ts'
+import { Peers } from '../../src/runtime/cluster/peers.ts'
+import { clusterTeam, idAt, served, sharedBy } from './served.ts'
+
+const bin = postgresFolder()
+const url = 'postgres://127.0.0.1:1/none'
+const SECRET = {
+  SECRET: 'a secret of thirty-two characters',
+  SHORT: 'too short',
+  OTHER: 'another one of more than 32 characters',
+}
+Object.assign(process.env, SECRET)
+
+const refusals: Record<string, { cluster: object; path: string; message: RegExp }> = {
+  'an address of the network without a secret': {
+    cluster: { url, address: 'http://10.0.0.5:4747' },
+    path: 'cluster.address',
+    message: /a loopback address without cluster.secretEnv\. Put a secret of at least 32 characters/,
+  },
+  'no address': { cluster: { url, address: 'here' }, path: 'cluster.address', message: /an http: or https: URL/ },
+  'an address with a query': {
+    cluster: { url, address: 'http://localhost/?a=1' },
+    path: 'cluster.address',
+    message: /URL/,
+  },
+  'a short secret': {
+    cluster: { url, secretEnv: 'SHORT' },
+    path: 'cluster.secretEnv',
+    message: /a secret of 9 characters/,
+  },
+  'a secret that is not set': {
+    cluster: { url, secretEnv: 'NONE' },
+    path: 'cluster.secretEnv',
+    message: /NONE that is not set/,
+  },
+}
+
+for (const [name, { cluster, path, message }] of Object.entries(refusals))
+  t.test(`refused: ${name}`, async (t) => {
+    const error = thrownBy(() => clusterTeam(cluster))
+    t.match(error, { code: 'CONFIGURATION', details: { path }, message })
+    for (const secret of Object.values(SECRET)) t.notMatch(JSON.stringify(error), secret)
+  })
+
+t.test('with a secret a process may have any address', async (t) => {
+  const cluster = { url, secretEnv: 'SECRET', address: 'https://desk-0.desk:4747' }
+  t.ok(clusterTeam(cluster))
+})
+
+t.test('a request is believed once, for half a minute, as it was signed, by whom it is for', async (t) => {
+  let now = 1_000_000
+  const key = keyOf({ url })
+  const peers = new Peers(key, () => now)
+  const request = { method: 'POST', path: '/api/tasks/a?wait=1', body: Buffer.from('{"a":1}') }
+  const said = { caller: { id: 'ann', may: ['run'], tenant: 'acme' } }
+  const signed = () => peers.sign('two', request, said)
+  t.same(peers.read('two', signed(), request), { said })
+  const given = signed()
+  t.same(peers.read('two', given, request), { said })
+  t.match(peers.read('two', given, request), { refusal: /sent before/ })
+  t.match(peers.read('three', signed(), request), { refusal: /another process/ })
+  const changes = { method: 'DELETE', path: '/api/tasks/b?wait=1', body: Buffer.from('{"a":2}') }
+  for (const [field, value] of Object.entries(changes))
+    t.match(peers.read('two', signed(), { ...request, [field]: value }), { refusal: /not signed/ }, field)
+  const [text, mark] = signed().split('.') as [string, string]
+  const letter = JSON.parse(Buffer.from(text, 'base64url').toString())
+  const forged = { ...letter, said: { caller: { id: 'ann', may: ['run', 'operate'] } } }
+  const changed = Buffer.from(JSON.stringify(forged)).toString('base64url')
+  t.match(peers.read('two', `${changed}.${mark}`, request), { refusal: /not signed/ }, 'the caller')
+  for (const bad of ['', '.', 'a', `${text}.`, `${text}.${mark}0`, `.${mark}`])
+    t.match(peers.read('two', bad, request), { refusal: /not signed/ }, bad)
+  const others = [keyOf({ url, name: 'other' }), keyOf({ url: 'postgres://ann:secret@127.0.0.1:1/none' })]
+  const secrets = ['SECRET', 'OTHER'].map((secretEnv) => keyOf({ url, secretEnv }))
+  for (const other of [...others, ...secrets])
+    t.match(new Peers(other, () => now).read('two', signed(), request), { refusal: /not signed/ })
+  const old = signed()
+  now += 30_001
+  t.match(peers.read('two', old, request), { refusal: /30 s ago: do the clocks/ })
+  now -= 60_002
+  t.match(peers.read('two', old, request), { refusal: /clocks/ })
+})
+
+t.test(
+  'the owner of a run believes the processes of its cluster alone',
+  { skip: !bin && 'no PostgreSQL' },
+  async (t) => {
+    const database = await PostgresServer.start(bin!)
+    t.teardown(() => database.remove())
+    const cluster = { url: database.url, name: 'trust' }
+    const one = await served(t, cluster)
+    while (one.team.held.size < 4) await one.team.execute('slow')
+    const id = idAt(one, 'run')
+    const run = await one.team.launch('order', { runId: id })
+    while ((await run.questions()).length === 0);
+    const path = `/api/tasks/${encodeURIComponent(id)}`
+    const shard = one.team.shardOf(id)
+    const body = Buffer.alloc(0)
+    const sign = (key: Buffer, caller: object, at = Date.now()) =>
+      new Peers(key, () => at).sign(one.team.id, { method: 'GET', path, body }, { caller, shard })
+    const ask = (given: string) => one.send('GET', path, { headers: { 'x-dramatis-peer': given } })
+    const watcher = { id: 'ann', may: ['watch'] }
+    t.match(await ask(sign(keyOf(cluster), watcher)), { status: 200, body: { id } })
+    t.equal((await ask(sign(keyOf(cluster), { id: 'bob', may: ['run'] }))).status, 404, 'rights are checked again')
+    t.equal((await ask(sign(keyOf(cluster), { id: 'bob', may: [] }))).status, 403)
+    t.match(await ask(sign(keyOf({ ...cluster, name: 'other' }), watcher)), {
+      status: 401,
+      body: { code: 'UNAUTHORIZED' },
+    })
+    t.match(await ask(sign(keyOf(cluster), watcher, Date.now() - 31_000)), {
+      status: 401,
+      body: { detail: /31 s ago/ },
+    })
+    t.equal((await ask('')).status, 401)
+    await run.cancel()
+  },
+)
+
+t.test(
+  'processes with different secrets do not answer for each other',
+  { skip: !bin && 'no PostgreSQL' },
+  async (t) => {
+    const database = await PostgresServer.start(bin!)
+    t.teardown(() => database.remove())
+    const member = (secretEnv: string) => served(t, { url: database.url, name: 'secrets', secretEnv })
+    const [one, two] = await Promise.all([member('SECRET'), member('OTHER')])
+    await sharedBy(one, two)
+    await one.team.launch('order', { runId: idAt(two, 'a') })
+    const answer = await one.send('GET', `/api/tasks/${encodeURIComponent(idAt(two, 'a'))}`)
+    t.match(answer, { status: 503, body: { code: 'SHARD_AWAY', detail: /do not believe each other/ } })
+    t.equal(answer.headers.get('retry-after'), '2')
+  },
+)
+
+function thrownBy(act: () => unknown): unknown {
+  try {
+    act()
+  } catch (error) {
+    return error
+  }
+  return undefined
+}

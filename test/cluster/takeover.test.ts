@@ -1,0 +1,106 @@
+/** Streams and answers over the death of a run's owner: nothing is missing, nothing comes twice. */
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import t, { type Test } from 'tap'
+import { PostgresServer, postgresFolder } from '../../examples/cluster-demo/postgres-server.ts'
+import type { ClusterOptions } from '../../src/index.ts'
+import { howMany } from '../how-many.ts'
+import { type Served, served } from './served.ts'
+
+const bin = postgresFolder()
+const PROGRAM = fileURLToPath(new URL('./served-member.js', import.meta.url))
+const TIMES = howMany(5, 100)
+
+/** A member in a process of its own. */
+class Child {
+  readonly #cluster: ClusterOptions
+  #process: ChildProcess | undefined
+
+  constructor(t: Test, cluster: ClusterOptions) {
+    this.#cluster = cluster
+    t.teardown(() => this.#process?.kill('SIGKILL'))
+  }
+
+  async run(): Promise<void> {
+    this.#process = fork(PROGRAM, [JSON.stringify(this.#cluster)])
+    await once(this.#process, 'message')
+  }
+
+  async held(): Promise<readonly number[]> {
+    this.#process!.send('held')
+    const [held] = await once(this.#process!, 'message')
+    return held
+  }
+
+  async kill(): Promise<void> {
+    const ended = once(this.#process!, 'exit')
+    this.#process!.kill('SIGKILL')
+    await ended
+  }
+}
+
+t.test('over a takeover', { skip: !bin && 'no PostgreSQL is installed here' }, async (t) => {
+  const database = await PostgresServer.start(bin!)
+  t.teardown(() => database.remove())
+
+  await t.test(`a stream goes on at the next owner, ${TIMES} times`, async (t) => {
+    const { reader, children } = await cluster(t, 'streams')
+    for (let time = 0; time < TIMES; time++) {
+      const { id, owner } = await begin(reader, children, 'slow')
+      const at = `/api/tasks/${id}/events`
+      const response = await reader.fetch('GET', at)
+      let text = ''
+      let killed: Promise<void> | undefined
+      for await (const piece of response.body!.pipeThrough(new TextDecoderStream())) {
+        text += piece
+        if (idsIn(text).length > 8 + time) killed ??= owner.kill()
+      }
+      await killed
+      t.match(text, /event: run.finished\n.*"finalOutput":"slow, done"/)
+      const whole = String((await reader.send('GET', at)).body)
+      t.same(idsIn(text), idsIn(whole))
+      t.equal(new Set(idsIn(text)).size, idsIn(text).length)
+      await owner.run()
+    }
+  })
+
+  await t.test('an answer that comes while a shard has no owner is kept', async (t) => {
+    const { reader, children } = await cluster(t, 'answers')
+    for (let time = 0; time < howMany(2, 20); time++) {
+      const { id, owner } = await begin(reader, children, 'order')
+      const at = `/api/tasks/${id}`
+      let questionId: string | undefined
+      while (questionId === undefined) questionId = (await reader.send('GET', at)).body.questions[0]?.questionId
+      await owner.kill()
+      const answered = await reader.send('POST', `${at}/answers`, { body: { questionId, answer: 'yes' } })
+      t.ok([202, 204].includes(answered.status), JSON.stringify(answered))
+      t.match((await reader.send('GET', `${at}?wait=30`)).body, { status: 'finished', answer: 'order: yes' })
+      const other = await reader.send('POST', '/api/tasks', { body: { query: 'slow' } })
+      t.match(other, { status: 200, body: { answer: 'slow, done' } })
+      await owner.run()
+    }
+  })
+
+  async function cluster(t: Test, name: string): Promise<{ reader: Served; children: readonly Child[] }> {
+    const options = { url: database.url, name, shards: 6, times: { beatMs: 200, suspectMs: 1_000 } }
+    const reader = await served(t, options)
+    const children = [new Child(t, options), new Child(t, options)]
+    await Promise.all(children.map((child) => child.run()))
+    return { reader, children }
+  }
+})
+
+/** Begins a task whose shard a child holds. */
+async function begin(reader: Served, children: readonly Child[], query: string): Promise<{ id: string; owner: Child }> {
+  for (;;) {
+    const held = await Promise.all(children.map((child) => child.held()))
+    const { body } = await reader.send('POST', '/api/tasks', { body: { query }, headers: { prefer: 'respond-async' } })
+    const owner = children.find((_, i) => held[i]!.includes(reader.team.shardOf(body.id)))
+    if (owner) return { id: body.id, owner }
+  }
+}
+
+function idsIn(text: string): string[] {
+  return [...text.matchAll(/^id: (.*)$/gm)].map(([, id]) => id!)
+}
