@@ -1,5 +1,5 @@
 /**
- * Runs dist/test/**\/*.test.js, each as a plain Node program, two at a time.
+ * Runs dist/test/**\/*.test.js, each as a plain Node program, one more at a time than there are processors.
  *
  *   node scripts/run-tests.mjs [part of a file's name ...] [--repeat N] [--brief] [--deep] [--soak] [--hostile]
  *
@@ -10,13 +10,13 @@
  */
 import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { filesBelow, root } from './files.mjs'
 import { readTap, toYaml } from './read-tap.mjs'
 
-const atATime = 2
+const atATime = availableParallelism() + 1 // most files wait now and then
 const tailLines = 40
 
 const { values, positionals } = parseArgs({
