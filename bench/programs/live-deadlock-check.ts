@@ -6,7 +6,7 @@
  *   live-deadlock-check.js <turns> <checks> <waiting>
  */
 import { defineAgent } from '../../src/index.ts'
-import { stuckNow } from '../../src/runtime/observers/stuck.ts'
+import { stuckNow } from '../../src/runtime/observers/stalls.ts'
 import { MultiAgentPattern } from '../../src/team.ts'
 import { virtualClock } from '../../src/testing.ts'
 

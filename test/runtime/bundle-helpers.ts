@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { Worker } from 'node:worker_threads'
 import type t from 'tap'
-import { type Loadable, loadable } from '../../src/runtime/threads/bundle.ts'
+import { type Loadable, loadable } from '../../src/runtime/threads/bundle-cache.ts'
 import { ConfigurationError } from '../../src/shared/errors.ts'
 
 type Files = Parameters<typeof t.testdir>[0] & object

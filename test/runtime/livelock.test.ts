@@ -3,7 +3,7 @@ import t from 'tap'
 import type { MessageType } from '../../src/index.ts'
 import { END, ID, idOf, REQUEST, recipientOf, SEND } from '../../src/mailbox/frame.ts'
 import { WaitingGroups } from '../../src/runtime/host/agent.ts'
-import { LivelockWatch, News } from '../../src/runtime/observers/progress.ts'
+import { LivelockWatch, News } from '../../src/runtime/observers/livelock.ts'
 import {
   type Conversation,
   continued,
@@ -20,7 +20,7 @@ import {
   type Sign,
   taskClosed,
   taskOpened,
-} from '../../src/runtime/observers/signs.ts'
+} from '../../src/runtime/observers/livelock-signs.ts'
 import { LIVELOCK_BOUNDS } from '../../src/runtime/settings/agent-settings.ts'
 import { ANN, BOB, directory, frameOf } from '../mailbox/frames.ts'
 

@@ -1,6 +1,6 @@
 /** What a rehearsal says of its failures: the same mistake once, and what was made to go wrong with it. */
 import t from 'tap'
-import type { Injected } from '../../src/runtime/testing/plan.ts'
+import type { Injected } from '../../src/runtime/testing/faults.ts'
 import { type Failure, isFailure, type Played } from '../../src/service/rehearsal/job.ts'
 import { rehearsalData, rehearsalReport, seedReport } from '../../src/service/rehearsal/report.ts'
 import {

@@ -2,7 +2,7 @@
 import type { Test } from 'tap'
 import t from 'tap'
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
-import { stuckNow } from '../../src/runtime/observers/stuck.ts'
+import { stuckNow } from '../../src/runtime/observers/stalls.ts'
 import { Dice } from '../dice.ts'
 import { pluck } from '../kit/lists.ts'
 import { ask, gate, given, never, numbers, type OpenTeam, openTeam, outcomeOf, type Receive } from '../kit/team.ts'

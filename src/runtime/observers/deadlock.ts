@@ -8,7 +8,7 @@ import type { RunState } from '../host/run.ts'
 import type { Alarm, Batch } from '../log/records.ts'
 import { BoundedMap } from '../log/run-log.ts'
 import type { Supervisor } from '../supervision/host.ts'
-import { namedWaits, type Stuck, Suspicion, sentenceOf, stuckNow, waitKey } from './stuck.ts'
+import { namedWaits, type Stuck, Suspicion, sentenceOf, stuckNow, waitKey } from './stalls.ts'
 import type { OpenWait, TurnNode } from './wait-for-graph.ts'
 
 /** Chooses the turn of a cycle that gives up its wait so that the others go on: rule 26. */

@@ -31,8 +31,8 @@ import type { LivelockBounds } from '../settings/agent-settings.ts'
 import type { TeamSettings } from '../settings/settings.ts'
 import type { Part, Supervisor } from '../supervision/host.ts'
 import { deadlock } from './deadlock.ts'
-import { type Beholder, LivelockWatch } from './progress.ts'
-import type { Sign } from './signs.ts'
+import { type Beholder, LivelockWatch } from './livelock.ts'
+import type { Sign } from './livelock-signs.ts'
 
 type FailRun = (run: RunState, error: LivelockError) => void
 

@@ -12,6 +12,7 @@ import { type Guards, isBefore, isBeside } from '../verbs/guards.ts'
 import { type MultiAgentResult, type RunEnding, resultOf } from './result.ts'
 import type { RunOptions } from './run.ts'
 import { type RunHandle, RunViews } from './run-handle.ts'
+import type { RunTime } from './run-time.ts'
 
 /*
  * Keeps the process alive while somebody waits for the team, or work is under way in it. The threads of a team do not:
@@ -366,58 +367,5 @@ export class RunGuards {
     if (entry.handle.state.over) return
     if (!(error instanceof DramatisError)) throw error
     this.#fail(entry, error)
-  }
-}
-
-export class RunTime {
-  readonly #clock: Scheduler
-  readonly #expire: () => void
-  #leftMs: number
-  /** Time since which the clock goes, monotonic ms. */
-  #since: number
-  #timer: Timer | undefined
-  #isOver = false
-  #pausedMs = 0
-
-  /** `expire`: called when the time is up. */
-  constructor(clock: Scheduler, limitMs: number, expire: () => void) {
-    this.#clock = clock
-    this.#expire = expire
-    this.#leftMs = limitMs
-    this.#since = clock.monotonic()
-    this.#go()
-  }
-
-  get leftMs(): number {
-    return this.#timer ? this.#leftMs - (this.#clock.monotonic() - this.#since) : this.#leftMs
-  }
-
-  get pausedMs(): number {
-    return this.#pausedMs
-  }
-
-  pause(): void {
-    if (!this.#timer) return
-    this.#leftMs = this.leftMs
-    this.#since = this.#clock.monotonic()
-    this.#timer.cancel()
-    this.#timer = undefined
-  }
-
-  resume(): void {
-    if (this.#timer || this.#isOver) return
-    const now = this.#clock.monotonic()
-    this.#pausedMs += now - this.#since
-    this.#since = now
-    this.#go()
-  }
-
-  #go(): void {
-    this.#timer = this.#clock.timer(Math.max(0, this.#leftMs), this.#expire, true)
-  }
-
-  cancel(): void {
-    this.pause()
-    this.#isOver = true
   }
 }

@@ -27,9 +27,10 @@ import { otherQuery, RecalledRuns } from './recalled-runs.ts'
 import type { MultiAgentResult, RunEnding } from './result.ts'
 import type { RunOptions, RunStatus } from './run.ts'
 import { EndedRuns, RunDrain, RunEndings } from './run-endings.ts'
-import { type Holds, RunEntries, type RunEntry, type RunLine, type RunRoom, RunTime } from './run-entries.ts'
+import { type Holds, RunEntries, type RunEntry, type RunLine, type RunRoom } from './run-entries.ts'
 import { RunHandle, type RunViews } from './run-handle.ts'
 import { launchedOf, questionOf, RunIntake, readQuery, readRunOptions, reasonOf } from './run-options.ts'
+import { RunTime } from './run-time.ts'
 
 export class RunBook {
   readonly #supervisor: Supervisor

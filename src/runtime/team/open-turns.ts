@@ -3,7 +3,7 @@
 import type { Supervisor } from '../supervision/host.ts'
 import type { Wait } from '../views/digest-line.ts'
 import { isSlow, slowSentence } from '../views/slow.ts'
-import { doingsOf, grouped, waitCyclesOf, waitsOf } from './digests.ts'
+import { doingsOf, grouped, waitCyclesOf, waitsOf } from './digest-state.ts'
 
 /** Turn that is under way. */
 export interface OpenTurn {

@@ -43,7 +43,7 @@ import { recordedRuns } from '../views/recorded-runs.ts'
 import { LoggedReplay, pastInMemory } from '../views/run-replay.ts'
 import { Tallies } from '../views/tallies.ts'
 import type { RunReplay } from '../views/team-fold.ts'
-import { runDigest, teamDigest, type WaitCycle, waitCyclesOf, waitsOf } from './digests.ts'
+import { runDigest, teamDigest, type WaitCycle, waitCyclesOf, waitsOf } from './digest-state.ts'
 import { judgementOf, type OpenTurn, openTurnsOf, type TeamJudgement } from './open-turns.ts'
 
 const metricsFormat = oneOf('prometheus')

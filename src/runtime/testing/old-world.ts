@@ -18,9 +18,9 @@ import type { RunState } from '../host/run.ts'
 import type { Unrecorded } from '../log/records.ts'
 import type { HostCaller, HostVerb } from '../verbs/calls.ts'
 import type { ToolCall } from '../verbs/host-tools.ts'
+import { aroundTurns } from './faults.ts'
 import type { PlayedEffect, PlayedTurn, Prompter } from './mismatches.ts'
 import { APPROVAL, type Asked, askedBy, type OldEffect } from './old-turns.ts'
-import { aroundTurns } from './plan.ts'
 import type { SteppedClock } from './virtual-clock.ts'
 
 /** Something that the old run did not ask for. `input`: null for a step. */

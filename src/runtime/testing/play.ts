@@ -17,7 +17,7 @@ import type { Run } from '../runs/run.ts'
 import type { OrchestrationTrace } from '../runs/trace.ts'
 import type { TeamKit } from '../team/provision.ts'
 import type { TeamRuntime } from '../team/team.ts'
-import { type Fault, Faults, type Injected, person, type RehearsalPlan } from './plan.ts'
+import { type Fault, Faults, type Injected, person, type RehearsalPlan } from './faults.ts'
 import type { Stage } from './stage.ts'
 import { settling } from './virtual-clock.ts'
 

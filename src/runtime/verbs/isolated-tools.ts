@@ -14,7 +14,7 @@ import type { Core } from '../host/core.ts'
 import type { LimitWait } from '../logging/limit-notices.ts'
 import { fieldsIn, type PrintListener, wordsIn } from '../logging/printed-lines.ts'
 import type { IsolatedTool } from '../settings/tools.ts'
-import { importFailure, loadable } from '../threads/bundle.ts'
+import { importFailure, loadable } from '../threads/bundle-cache.ts'
 import type { LimitClass, PoolCaller, PoolSize, ToolPool } from './tool-pool.ts'
 
 /** Schema of a tool whose input is checked in its own thread, because the schema itself does not cross threads. */

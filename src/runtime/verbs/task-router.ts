@@ -1,5 +1,6 @@
 /**
  * Chooses the agent for a task, for protocol scripts. Each choice is a logged step of its script, and is in the trace.
+ * Bids of an auction are read in `actors/model/decisions.ts`.
  */
 
 import type { Verb } from '../../actors/definition/role.ts'

@@ -9,8 +9,8 @@ import { constants } from 'node:os'
 import { dirname } from 'node:path'
 import type { AgentRole, Team, ToolReference } from '../../index.ts'
 import { folderFrom, moduleFrom } from '../../runtime/settings/module.ts'
-import { sourcesOf } from '../../runtime/threads/bundle.ts'
-import { hashOf, shownPath } from '../../runtime/threads/compile.ts'
+import { sourcesOf } from '../../runtime/threads/bundle-cache.ts'
+import { hashOf, shownPath } from '../../runtime/threads/bundler.ts'
 import { failureWords, oneLine } from './failure.ts'
 
 export interface Closing {

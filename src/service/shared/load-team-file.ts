@@ -106,7 +106,7 @@ async function importDefault(href: string, file: string, typescript: boolean): P
 
 /** Node 20 runs no TypeScript. The bundler is loaded for such a file alone, since it takes its time. */
 async function bundled(href: string, file: string): Promise<string> {
-  const { loadable } = await import('../../runtime/threads/bundle.ts')
+  const { loadable } = await import('../../runtime/threads/bundle-cache.ts')
   const module = await loadable(href, `team file "${file}"`, { host: true })
   if (module.bundled) process.setSourceMapsEnabled(true) // so that stacks name the user's own lines
   return module.href

@@ -65,7 +65,7 @@ import {
   taskClosed,
   taskOpened,
   Works,
-} from './signs.ts'
+} from './livelock-signs.ts'
 
 export class Causes {
   /** Returns the id of the message that a turn handles. */

@@ -33,7 +33,7 @@ import {
   recipe,
   shownPath,
   shownPlace,
-} from './compile.ts'
+} from './bundler.ts'
 
 /** Those that would count if they were there are among them. */
 async function configsOf(sources: Iterable<string>, packages: Iterable<string>): Promise<Set<string>> {

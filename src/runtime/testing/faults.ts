@@ -1,4 +1,4 @@
-/** Options of a rehearsal: the number of schedules, and the faults in them. */
+/** Faults of a rehearsal: how they are put into turns, and its options. */
 import type { AgentContext, Outcome } from '../../actors/definition/context.ts'
 import type { AgentDefinition, AgentHandlers } from '../../actors/definition/definition.ts'
 import type { TypedMessage } from '../../mailbox/message.ts'
