@@ -1,7 +1,7 @@
 /**
  * Decisions that agents are asked for: bids in an auction, ballots of a vote, and what is to become of an escalation.
- * For a model the last are tools; without one of them its answer is guidance, as that of any manager. The agent that has
- * escalated carries the decision out (`delegate.ts`).
+ * For a model the last are tools; without one of them its answer is guidance, as that of any manager. The agent that
+ * has escalated carries the decision out (`delegate.ts`).
  */
 
 import { type AgentMessage, jsonIssue } from '../../mailbox/message.ts'

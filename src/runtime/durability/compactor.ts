@@ -1,7 +1,8 @@
 /**
- * Keeps the log bounded: `RunIndex.expired` says which runs are given up. What the team itself has is logged again as full values; then, from the oldest part of the log
- * on, the entries of runs that are kept are carried to its end, under their old numbers, and the part is given up. The
- * process may die between any two writes: until a part is gone, both its places say the same.
+ * Keeps the log bounded: `RunIndex.expired` says which runs are given up. What the team itself has is logged again as
+ * full values; then, from the oldest part of the log on, the entries of runs that are kept are carried to its end,
+ * under their old numbers, and the part is given up. The process may die between any two writes: until a part is gone,
+ * both its places say the same.
  */
 
 import { CancelledError, describe } from '../../shared/errors.ts'
