@@ -254,9 +254,10 @@ t.test('a server that cannot be reached, or says nothing, is named, and its secr
 /** Answers by HTTP in a thread of its own, and says there when it was asked for its tools. */
 const SERVER = `
   const { parentPort } = require('node:worker_threads')
+  const description = '-'.repeat(300_000) // it is read in many turns of the event loop
   const results = {
     initialize: ({ protocolVersion }) => ({ protocolVersion, capabilities: { tools: {} }, serverInfo: { name: 's', version: '1' } }),
-    'tools/list': () => ({ tools: [{ name: 'add', inputSchema: { type: 'object' } }] }),
+    'tools/list': () => ({ tools: [{ name: 'add', description, inputSchema: { type: 'object' } }] }),
   }
   require('node:http').createServer(async (request, response) => {
     if (request.method !== 'POST') return response.writeHead(405).end()
@@ -275,8 +276,7 @@ t.test(
     t.teardown(() => worker.terminate())
     const [port] = await once(worker, 'message')
     const connectTimeoutMs = 5_000
-    const began = performance.now()
-    worker.once('message', () => block(began + connectTimeoutMs + 100 - performance.now()))
+    worker.once('message', () => block(connectTimeoutMs)) // its time has begun before
     const { tools } = await toolsOf(t, { url: `http://127.0.0.1:${port}/mcp` }, { connectTimeoutMs })
     t.same(namesOf(tools), ['add'])
   },
