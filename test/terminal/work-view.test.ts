@@ -13,6 +13,7 @@ import type { Screen } from '../../src/service/shared/screen.ts'
 import { Chat } from '../../src/service/terminal/chat.ts'
 import { type ChatState, chatLines, taskLines } from '../../src/service/terminal/chat-view.ts'
 import { localSource, remoteSource } from '../../src/service/terminal/source.ts'
+import { showTop } from '../../src/service/terminal/top.ts'
 import { columns, topLines } from '../../src/service/terminal/top-view.ts'
 import { SeenSubtasks, WorkNews, workLines } from '../../src/service/terminal/work.ts'
 import { systemClock } from '../../src/shared/clock.ts'
@@ -150,6 +151,55 @@ t.test('without a terminal tasks and sub-tasks are lines, and the last round but
   t.equal(await chat.talk('I need a calculator.'), true)
   t.match(terminal.text, /^task {2}task_executor: in_progress {2}Write the calculator\.$/m)
   t.match(terminal.text, /^sub-task {2}task_executor: 2 of 3: 測試它 {2}round 3 of 4 !$/m)
+})
+
+t.test('the panel of a chat keeps the sub-tasks of a task that has ended', async (t) => {
+  const { team, open, isAtWork } = await desk(t)
+  const terminal = new FakeTerminal({ columns: 100, rows: 40 })
+  const chat = new Chat({
+    source: localSource(team),
+    screen: terminal.screen,
+    input: terminal.keys,
+    tell: async () => {},
+    isTerminal: true,
+    signal: new AbortController().signal,
+  })
+  const talking = chat.talk(undefined)
+  await terminal.shows('A line is a message')
+  terminal.press('\u0014') // the panel
+  await terminal.shows('-- team')
+  terminal.press('I need a calculator.\r')
+  await isAtWork
+  await terminal.shows(/3 calls, 45 tokens/)
+  open()
+  await terminal.shows(/task_executor: completed/)
+  terminal.press('\u0014\u0014') // away, and back
+  await terminal.shows(/-- team[\s\S]*\[x\] \[#{5}\] write calc\.py +completed/)
+  terminal.press('\u0004')
+  await talking
+})
+
+t.test('top shows tasks with their sub-tasks, also of a task that has ended', async (t) => {
+  const { team, open, isAtWork } = await desk(t)
+  const terminal = new FakeTerminal({ columns: 100, rows: 40 })
+  const { screen, keys } = terminal
+  await team.start()
+  const showing = showTop({ source: localSource(team), screen, keys, signal: new AbortController().signal })
+  await terminal.shows('t tasks')
+  const run = team.launch('I need a calculator.')
+  await isAtWork
+  await terminal.shows(/task_executor .* 45\b/)
+  terminal.press('t')
+  await terminal.shows(/ {4}\[>\] \[##\.{3}\] Write the calculator\.[\s\S]* {6}\[>\] \[\.{5}\] 測試它 +in_progress/)
+  open()
+  await run.result
+  await terminal.shows(/task_executor: completed/)
+  terminal.press('t')
+  await terminal.shows('mailbox')
+  terminal.press('t')
+  await terminal.shows(/ {6}\[x\] \[#{5}\] write calc\.py +completed/)
+  terminal.press('q')
+  await showing
 })
 
 t.test('a question that is wider than the screen takes several lines, with all of its choices', (t) => {
