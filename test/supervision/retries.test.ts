@@ -484,40 +484,43 @@ t.test('the next try is at another instance where one is free', async (t) => {
   }
 })
 
-t.test('a try that the free instance cannot take, as a turn of the run waits for a person there, is not left to it', async (t) => {
-  const tried: number[] = []
-  const team = openTeam(
-    t,
-    {
-      worker: async ({ content }, context) => {
-        if (content === 'ask') return context.ask('May I?')
-        tried.push(context.attempt)
-        await context.sleep(1_000)
-        if (context.attempt === 1) throw new Error('not yet')
-        return 'done'
-      },
-    },
-    {
-      roles: { worker: { instances: 2, communication: { turnRetries: 1 } } },
-      orchestration: {
-        strategy: 'custom',
-        run: async (script: OrchestratorContext) => {
-          const asked = script.request('worker', 'ask')
-          const { content } = await script.request('worker', 'work')
-          return `${content}, ${(await asked).content}`
+t.test(
+  'a try that the free instance cannot take, as a turn of the run waits for a person there, is not left to it',
+  async (t) => {
+    const tried: number[] = []
+    const team = openTeam(
+      t,
+      {
+        worker: async ({ content }, context) => {
+          if (content === 'ask') return context.ask('May I?')
+          tried.push(context.attempt)
+          await context.sleep(1_000)
+          if (context.attempt === 1) throw new Error('not yet')
+          return 'done'
         },
       },
-    },
-  )
-  const run = outcomeOf(team.execute('go', { runId: 'run' }))
-  await team.clock.runToIdle()
-  t.same(tried, [1, 2])
-  const [question] = team.questions()
-  t.ok(question)
-  await team.answer(question!.questionId, 'yes')
-  await team.clock.runToIdle()
-  t.match(run.value, { success: true, finalOutput: 'done, yes' })
-})
+      {
+        roles: { worker: { instances: 2, communication: { turnRetries: 1 } } },
+        orchestration: {
+          strategy: 'custom',
+          run: async (script: OrchestratorContext) => {
+            const asked = script.request('worker', 'ask')
+            const { content } = await script.request('worker', 'work')
+            return `${content}, ${(await asked).content}`
+          },
+        },
+      },
+    )
+    const run = outcomeOf(team.execute('go', { runId: 'run' }))
+    await team.clock.runToIdle()
+    t.same(tried, [1, 2])
+    const [question] = team.questions()
+    t.ok(question)
+    await team.answer(question!.questionId, 'yes')
+    await team.clock.runToIdle()
+    t.match(run.value, { success: true, finalOutput: 'done, yes' })
+  },
+)
 
 t.test('who asked gets the error, and the manager of the agent a report', async (t) => {
   const fails: Answers = ({ agent }) => (agent === 'ann' ? [new Error('no line')] : 'I see')
