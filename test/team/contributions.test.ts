@@ -2,6 +2,7 @@
 import t from 'tap'
 import { type AgentContext, type Contribution, defineAgent, type OrchestrationConfig } from '../../src/index.ts'
 import { resultText } from '../../src/service/shared/json-text.ts'
+import { pluck } from '../kit/lists.ts'
 import { type Cast, type Extras, localTeam } from '../kit/team.ts'
 import { FakeModel, USAGE } from '../models/fake-model.ts'
 
@@ -42,6 +43,8 @@ t.test(
   async (t) => {
     const parallel = { strategy: 'parallel' } as const
     const { contributions } = await play(t, { ann: says('猫在睡觉。狗在叫!'), bob: says('- One.\n- Two.') }, parallel)
+    t.same(pluck(contributions.basis, 'text'), ['猫在睡觉。', '狗在叫!', 'One.', 'Two.'])
+    t.equal(contributions.unattributed, 0, 'a heading is nothing that somebody could stand behind')
     t.same(contributions.sentences, [
       { text: 'ann', saidBy: [] },
       { text: '猫在睡觉。', saidBy: ['ann'] },

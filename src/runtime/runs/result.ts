@@ -87,7 +87,8 @@ export interface ContributionReport {
   /**
    * Contributions behind each sentence of the answer, also behind one in other words than theirs. They are found by the
    * numbers, names and longer words, two at least, that it shares with a sentence of theirs; across languages these are
-   * numbers and names alone. The agent that wrote the answer from what others said is no contributor to it.
+   * numbers and names alone. The agent that wrote the answer from what others said is no contributor to it. A heading
+   * that is the name of an agent is left out.
    */
   basis: { text: string; restsOn: { agent: string; share: number }[]; unattributed: number }[]
   /** Share of the answer's words that nobody stands behind, from 0 to 1; 0 if the run failed. */
@@ -133,7 +134,9 @@ export function contributionsOf(result: Known, { query, speeches, tasks }: Remna
     }
   }
   const agents = [...names].filter((name) => !name.startsWith('$'))
-  const basis = basisOf(textsOf(sentences), speeches, writerOf(result.finalOutput, result.messageHistory))
+  // The heading of an answer among others says nothing that somebody could stand behind.
+  const saying = sentences.filter(({ text, saidBy }) => saidBy.length > 0 || !names.has(text))
+  const basis = basisOf(textsOf(saying), speeches, writerOf(result.finalOutput, result.messageHistory))
   return {
     agents: Object.fromEntries(agents.map((name) => [name, report(name)])),
     sentences,
