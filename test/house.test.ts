@@ -32,7 +32,7 @@ const rooms: ReadonlyMap<string, number> = new Map(
     'runtime/cluster': 8,
     'runtime/testing': 15,
     'ai-sdk': 4,
-    postgres: 5,
+    postgres: 6,
     bundling: 2,
     protocols: 29,
     registry: 5,
@@ -46,7 +46,7 @@ const rooms: ReadonlyMap<string, number> = new Map(
     'service/api': 10,
     'service/terminal': 6,
     'service/rehearsal': 4,
-    'service/commands': 7,
+    'service/commands': 8,
     service: 1,
   }),
 )

@@ -397,7 +397,7 @@ export class Database {
 type Pg = typeof pg
 
 /** The driver is an optional peer: late, so that only who has a cluster installs it. */
-async function loadPg(): Promise<Pg> {
+export async function loadPg(): Promise<Pg> {
   try {
     return (await import('pg')).default
   } catch (error) {
@@ -463,7 +463,7 @@ interface Mark extends pg.QueryResultRow {
 const MARKED = "select pg_backend_pid() as pid, set_config('dramatis.session', $1, false) as mark"
 const MARK = "select pg_backend_pid() as pid, current_setting('dramatis.session', true) as mark"
 
-function hostsOf(url: string): string[] {
+export function hostsOf(url: string): string[] {
   const [, head, hosts, rest] = /^(postgres(?:ql)?:\/\/(?:[^@/]*@)?)([^/?]*)(.*)$/.exec(url) ?? []
   if (!head || !hosts)
     throw new ConfigurationError(
@@ -480,7 +480,7 @@ function withoutSecrets(url: string): string {
   return url.replace(/^(\w+:\/\/)[^@/]*@/, '$1')
 }
 
-function unreachable(url: string, error: unknown): ClusterUnreachableError {
+export function unreachable(url: string, error: unknown): ClusterUnreachableError {
   const text = `the database of the cluster, ${withoutSecrets(url)}, cannot be reached: ${describe(error)}.`
   return new ClusterUnreachableError(text, { path: 'cluster.url' }, error)
 }

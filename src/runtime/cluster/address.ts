@@ -8,6 +8,9 @@ import { own } from '../../shared/values.ts'
 /** Header by which a process of the cluster knows a request of another one. */
 export const PEER_HEADER = 'x-dramatis-peer'
 
+/** Path below which a process answers small requests of the others. */
+export const PEER_PATH = '/cluster/'
+
 const LEAST = 32
 
 export interface PeerOptions {

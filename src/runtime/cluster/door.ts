@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { type ErrorData, errorFrom } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
 import type { TeamRuntime } from '../team/team.ts'
-import { isLoopback, PEER_HEADER } from './address.ts'
+import { isLoopback, PEER_HEADER, PEER_PATH } from './address.ts'
 import type { ClusterMember, TaskOutcome, TaskState } from './cluster-store.ts'
 import type { PeerRequest, Peers } from './peers.ts'
 import type { ClusterProcess } from './process.ts'
@@ -23,6 +23,8 @@ interface DoorOptions<Team> {
 
 export class ClusterDoor<Team extends TeamRuntime = TeamRuntime> {
   readonly #options: DoorOptions<Team>
+  /** Answers to small requests of other processes, and of who operates the cluster, by what they ask for. */
+  readonly answers = new Map<string, (value: unknown) => unknown>()
   /** Answers what was kept for this process as the owner of a shard. */
   serves: Serves | undefined
 
@@ -105,6 +107,20 @@ export class ClusterDoor<Team extends TeamRuntime = TeamRuntime> {
       forget()
       throw error
     }
+  }
+
+  /** Asks a member for something small, of its `answers`. */
+  async askMember(member: ClusterMember, what: string, value: unknown, signal: AbortSignal): Promise<unknown> {
+    const body = Buffer.from(JSON.stringify(value))
+    const stays = (members: readonly ClusterMember[]) => members.some(({ id }) => id === member.id)
+    const response = await this.send(
+      member,
+      { method: 'POST', path: `${PEER_PATH}${what}`, body },
+      {},
+      { stays, signal },
+    )
+    if (!response.ok) throw new Error(`process ${member.pid} on ${member.host} answers with ${response.status}`)
+    return response.json()
   }
 
   /** Returns what a process of the cluster says with a request, or why that is not believed. */

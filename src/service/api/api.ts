@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { getRequestListener } from '@hono/node-server'
 import { Hono } from 'hono'
 import type { z } from 'zod'
-import { PEER_HEADER } from '../../runtime/cluster/address.ts'
+import { PEER_HEADER, PEER_PATH } from '../../runtime/cluster/address.ts'
 import { describe } from '../../shared/errors.ts'
 import { nearest } from '../../shared/text.ts'
 import { own } from '../../shared/values.ts'
@@ -82,7 +82,7 @@ export function httpApi(options: HttpApiOptions): HttpApi {
       ? undefined
       : import('./cluster-front.ts').then(({ ClusterFront }) => ClusterFront.open(service, plain)) // late: few have one
   front?.catch((error: unknown) => settings.logger.error({ error: describe(error) }, 'the cluster cannot be served'))
-  const fetch = fetchOf(service, routerOf(service, { plain, front, times, sessions }))
+  const fetch = fetchOf(service, routerOf(service, { plain, front, times, sessions }), front)
   let closing: Promise<void> | undefined
   const close = async ({ drainMs = 0, teams: closesTeams = false }: { drainMs?: number; teams?: boolean }) => {
     tasks.isDraining = true
@@ -112,7 +112,7 @@ export const LAST_EVENTS_MS = 5_000
 type Router = (request: Request) => Promise<Response>
 
 /** Everything that holds for all routes: doors, errors, headers, and how long an answer waits for its client. */
-function fetchOf({ settings, teams, tasks, unread }: Service, router: Router) {
+function fetchOf({ settings, teams, tasks, unread }: Service, router: Router, front: Ways['front']) {
   return async (request: Request, host?: unknown): Promise<Response> => {
     noteConnection(request, host)
     closeBehind(request, () => tasks.isDraining)
@@ -124,6 +124,7 @@ function fetchOf({ settings, teams, tasks, unread }: Service, router: Router) {
         if (request.method === 'OPTIONS' && request.headers.has('access-control-request-method'))
           return preflight(request, settings)
         if (!isOfPeer) assertOrigin(request, settings)
+        if (front && isOfPeer && path.startsWith(PEER_PATH)) return await (await front).answer(request, path)
         return await router(request)
       } catch (error) {
         return failed(error, path, settings)

@@ -4,14 +4,14 @@
  */
 import { v4 } from 'uuid'
 import { ConfigurationError, DramatisError, type Team } from '../../index.ts'
-import { PEER_HEADER } from '../../runtime/cluster/address.ts'
+import { PEER_HEADER, PEER_PATH } from '../../runtime/cluster/address.ts'
 import type { ClusterDoor } from '../../runtime/cluster/door.ts'
 import { readTypes } from '../../runtime/runs/events.ts'
 import { systemClock } from '../../shared/clock.ts'
 import { describe } from '../../shared/errors.ts'
 import { anyAborted, onAbort } from '../../shared/on-abort.ts'
 import type { Caller } from '../http/options.ts'
-import { HttpError, httpErrorOf, problemResponse, readText } from '../http/problem.ts'
+import { HttpError, httpErrorOf, jsonIn, problemResponse, readText } from '../http/problem.ts'
 import { type Operation, type Route, routes } from '../http/routes.ts'
 import { isoTime, type Task, type TaskRequest } from '../http/schemas.ts'
 import { firstOf, streamFormOf } from '../http/streams.ts'
@@ -124,6 +124,14 @@ export class ClusterFront {
     }
     const detail = `A request in the name of a process of the cluster was refused: ${why}.`
     throw new HttpError('UNAUTHORIZED', detail, { headers: { [PEER_HEADER]: 'refused' } })
+  }
+
+  /** Answers a small request of another process, or of who operates the cluster. */
+  async answer(request: Request, path: string): Promise<Response> {
+    const peer = await this.peerOf(request, path)
+    const act = peer && this.#door(peer.cluster).answers.get(path.slice(PEER_PATH.length))
+    if (!act) throw new HttpError('NOT_FOUND', 'There is no such path.')
+    return json((await act(jsonIn(peer.text))) ?? null)
   }
 
   /** Resolves to the answer; to nothing for a request that is about no team over several processes. */
@@ -483,7 +491,7 @@ export class ClusterFront {
       (done) => onAbort(tasks.ending, done),
       (done) => {
         void result.then((value) => {
-          ended = value
+          if (!value.error || value.error instanceof DramatisError) ended = value // else: this process waits no more
           done()
         })
         return () => {}

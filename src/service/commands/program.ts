@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { EXIT, exitCodeOf, failureWords } from '../shared/failure.ts'
+import type { ClusterFlags } from './cluster.ts'
 import type { LogCompactFlags, LogRepairFlags } from './log.ts'
 import type { RehearseFlags, RehearseOldFlags } from './rehearse.ts'
 import type { AnswerFlags, LogFlags, ResumeFlags, RunFlags, Surroundings } from './run.ts'
@@ -17,6 +18,7 @@ Examples:
   dramatis run agents.yaml "..." --json > result.json
   dramatis run team.js "..." --trace run.mmd
   dramatis serve desk=team.ts --port 4747
+  dramatis serve desk=team.ts --cluster postgres://db/desk
   dramatis chat team.ts
   dramatis top http://127.0.0.1:4747 --token-env TOKEN
   dramatis rehearse team.ts "..." --seeds 1000 --faults crash,delay
@@ -80,6 +82,11 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .option('--approve-own', 'lets the token approve calls of tools in its own tasks; without a token it is on')
     .option('--price <file>', 'JSON file with prices of models for a million tokens: {"name": {"input", "output"}}')
     .option('--drain <ms>', 'time for open tasks at the end', wholeNumber, 20_000)
+    .option('--cluster <url>', 'PostgreSQL over which several processes share the shards of the team')
+    .option('--cluster-name <name>', 'name of the cluster; that of the team')
+    .option('--cluster-shards <number>', 'number of shards, fixed at the first start; 16', wholeNumber)
+    .option('--cluster-address <url>', 'URL at which the other processes reach this one; where it listens')
+    .option('--cluster-secret-env <name>', 'environment variable with the secret of the processes, from 32 characters')
     .showHelpAfterError('See "dramatis serve --help".')
     .action(async (files: string[], flags: ServeFlags) =>
       end((await import('./serve.ts')).serve(files, flags, surroundings)),
@@ -211,6 +218,37 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .showHelpAfterError('See "dramatis answer --help". An answer of several words needs quotes.')
     .action(async (question: string, text: string, flags: AnswerFlags) =>
       end((await import('./run.ts')).answer(question, text, flags, surroundings)),
+    )
+
+  const cluster = program.command('cluster').description('look after the processes of a team that runs over several')
+  const clusterUrl = ['--cluster <url>', 'PostgreSQL of the cluster'] as const
+  const clusterName = ['--cluster-name <name>', 'name of the cluster: that of the team, as serve has it'] as const
+
+  cluster
+    .command('status')
+    .description('list the processes, with the shards of each')
+    .requiredOption(...clusterUrl)
+    .option(...clusterName, 'default')
+    .option('--json', 'print them as JSON')
+    .action(async (flags: ClusterFlags) => end((await import('./cluster.ts')).clusterStatus(flags, surroundings)))
+
+  cluster
+    .command('shards')
+    .description('list the shards, with the owner, the tasks and the log of each')
+    .requiredOption(...clusterUrl)
+    .option(...clusterName, 'default')
+    .option('--json', 'print them as JSON')
+    .action(async (flags: ClusterFlags) => end((await import('./cluster.ts')).clusterShards(flags, surroundings)))
+
+  cluster
+    .command('drain')
+    .description('have a process give its shards over and end, as SIGTERM does')
+    .argument('<node>', 'id of the process, or the begin of it')
+    .requiredOption(...clusterUrl)
+    .option(...clusterName, 'default')
+    .option('--cluster-secret-env <name>', 'environment variable with the secret of the processes')
+    .action(async (node: string, flags: ClusterFlags) =>
+      end((await import('./cluster.ts')).clusterDrain(node, flags, surroundings)),
     )
 
   const log = program.command('log').description('look after the files of a log: check, compact, repair')

@@ -4,6 +4,7 @@ import { isIP } from 'node:net'
 import { basename, extname, resolve } from 'node:path'
 import { createTeam, type Team } from '../../index.ts'
 import { inFlowMode } from '../../protocols/flow-mode.ts'
+import type { ClusterOptions, ClusterTeam } from '../../runtime/cluster/cluster-team.ts'
 import { lineLogger } from '../../runtime/logging/logger.ts'
 import { environment } from '../../shared/environment.ts'
 import { ConfigurationError, describe } from '../../shared/errors.ts'
@@ -34,6 +35,12 @@ export interface ServeFlags {
   approveOwn?: boolean
   /** Time for open tasks at the end, in ms. */
   drain: number
+  /** Address of the database of a cluster: other processes serve the same team. */
+  cluster?: string
+  clusterName?: string
+  clusterShards?: number
+  clusterAddress?: string
+  clusterSecretEnv?: string
 }
 
 const EVERYTHING: Caller['may'] = RIGHTS
@@ -64,7 +71,7 @@ export async function serve(
   const isOwnMachine = flags.tokenEnv === undefined
   const approveOwn = isOwnMachine || flags.approveOwn === true
   const prices = flags.price === undefined ? {} : { prices: readPrices(flags.price, folder) }
-  const teams = new Map<string, Team>()
+  const teams = new Map<string, Team | ClusterTeam<Team>>()
   const teamFiles = new Map<string, string>()
   try {
     for (const given of files) {
@@ -72,9 +79,13 @@ export async function serve(
       if (teams.has(name)) throw named(given, name)
       teamFiles.set(name, file)
       const definition = inFlowMode(await loadTeamFile(file, folder), environment().FLOW_MODE)
-      teams.set(name, createTeam({ ...definition, logger: definition.logger ?? lineLogger(say) }))
+      const options = { ...definition, logger: definition.logger ?? lineLogger(say) }
+      const cluster = clusterOf(flags, name, files)
+      teams.set(name, cluster ? createTeam({ ...options, cluster }) : createTeam(options))
     }
-    await Promise.all(Array.from(teams.values(), (team) => team.start()))
+    const all = [...teams.values()]
+    const clusters = all.flatMap((team) => ('door' in team ? [team] : []))
+    await Promise.all(all.map((team) => 'door' in team || team.start()))
     const api = httpApi({
       teams: Object.fromEntries(teams),
       ...doors,
@@ -86,11 +97,18 @@ export async function serve(
       logger: lineLogger(say),
     })
     const server = await listen(api, flags)
+    const drained: Promise<void>[] = []
+    try {
+      for (const team of clusters) drained.push((await joined(team, flags, server.url)).drained)
+    } catch (error) {
+      await server.close(0)
+      throw error
+    }
     say(`dramatis serves ${[...teams.keys()].join(', ')} at ${server.url}\n`)
     say(`The dashboard is at ${server.url}/${flags.tokenEnv === undefined ? '' : ' and asks for the token'}\n`)
     say(approvalWords(approveOwn, isOwnMachine))
     if (isOwnMachine) say('Open it in a browser, and give the team a task. Ctrl-C ends the service.\n')
-    await closing.begun
+    await Promise.race([closing.begun, ...drained])
     say(`Closing: open tasks have ${flags.drain} ms. A second signal leaves at once.\n`)
     await server.close(flags.drain)
     return EXIT.done
@@ -98,6 +116,41 @@ export async function serve(
     closing.stop()
     await Promise.all(Array.from(teams.values(), (team) => team.close()))
   }
+}
+
+/** @throws ConfigurationError */
+function clusterOf(flags: ServeFlags, team: string, files: readonly string[]): ClusterOptions | undefined {
+  const { cluster: url, clusterName, clusterShards, clusterAddress, clusterSecretEnv, host } = flags
+  if (url === undefined) return undefined
+  if (clusterName !== undefined && files.length > 1)
+    throw new ConfigurationError(
+      '--cluster-name: several teams cannot have one name. Leave it out: each has its own.',
+      {
+        path: 'cluster.name',
+      },
+    )
+  if (clusterAddress === undefined && !isLoopback(host)) {
+    const text = `--cluster with --host ${host}: say with --cluster-address under which URL the other processes reach this one.`
+    throw new ConfigurationError(text, { path: 'cluster.address', host })
+  }
+  return {
+    url,
+    name: clusterName ?? team,
+    ...(clusterShards !== undefined && { shards: clusterShards }),
+    ...(clusterAddress !== undefined && { address: clusterAddress }),
+    ...(clusterSecretEnv !== undefined && { secretEnv: clusterSecretEnv }),
+  }
+}
+
+/** Joins the cluster. `drained` resolves when somebody asks this process to give its shards over. */
+async function joined(team: ClusterTeam<Team>, { host }: ServeFlags, url: string): Promise<{ drained: Promise<void> }> {
+  if (isLoopback(host)) team.reachedAt(url)
+  const { answers } = await team.door()
+  const drained = new Promise<void>((resolve) => {
+    answers.set('drain', () => resolve())
+  })
+  await team.start()
+  return { drained }
 }
 
 function approvalWords(approveOwn: boolean, isOwnMachine: boolean): string {

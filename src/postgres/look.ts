@@ -1,0 +1,77 @@
+/** Looks at a cluster without being a member of it: for who operates it. */
+import type { ClusterMember } from '../runtime/cluster/cluster-store.ts'
+import { hostsOf, loadPg, unreachable } from './database.ts'
+import { LIVES } from './shard-log.ts'
+
+/** A cluster as the database has it. */
+export interface SeenCluster {
+  readonly members: readonly ClusterMember[]
+  readonly shards: readonly SeenShard[]
+}
+
+export interface SeenShard {
+  readonly shard: number
+  /** Id of the living member that holds it. */
+  readonly owner: string | null
+  /** Times that it was taken. */
+  readonly incarnation: number
+  /** Bytes of its log that are kept. */
+  readonly bytes: number
+  /** Tasks that are not settled. */
+  readonly open: number
+}
+
+const MEMBERS = `select m.id, m.host, m.pid, m.address, m.version from dramatis.member m
+  where m.cluster = $1 and $2::int > 0 and ${LIVES} order by m.id`
+const SHARDS = `select s.shard, s.incarnation, (s.position - s.first)::float8 as bytes,
+    (select m.id from dramatis.member m where m.id = s.owner and $2::int > 0 and ${LIVES}) as owner,
+    (select count(*)::int from dramatis.task t where t.cluster = $1 and t.shard = s.shard and t.settled is null) as open
+  from dramatis.shard s where s.cluster = $1 order by s.shard`
+const CONNECT_MS = 3_000
+const SUSPECT_MS = 3_000
+const TTL_MS = 10_000
+
+/** @throws ConfigurationError, ClusterUnreachableError */
+export async function lookAt({ url, name = 'default' }: { url: string; name?: string }): Promise<SeenCluster> {
+  const { Client } = await loadPg()
+  let failure: unknown
+  for (const connectionString of hostsOf(url)) {
+    const client = new Client({ connectionString, connectionTimeoutMillis: CONNECT_MS, query_timeout: CONNECT_MS })
+    client.on('error', () => {}) // whoever waits for an answer is told
+    try {
+      await client.connect()
+      const { rows } = await client.query<{ standby: boolean; made: boolean }>(
+        "select pg_is_in_recovery() as standby, to_regclass('dramatis.member') is not null as made",
+      )
+      if (rows[0]?.standby) continue
+      if (!rows[0]?.made) return { members: [], shards: [] }
+      const values = [name, 1, SUSPECT_MS, TTL_MS]
+      const members = (await client.query<MemberRow>(MEMBERS, values)).rows
+      const shards = (await client.query<SeenShard & Record<string, unknown>>(SHARDS, values)).rows
+      const heldBy = (id: string) => shards.filter(({ owner }) => owner === id).map(({ shard }) => shard)
+      return {
+        members: members.map(({ address, version, ...member }) => ({
+          ...member,
+          ...(address !== null && { address }),
+          ...(version !== null && { version }),
+          shards: heldBy(member.id),
+        })),
+        shards,
+      }
+    } catch (error) {
+      failure = error
+    } finally {
+      await client.end().catch(() => {})
+    }
+  }
+  throw unreachable(url, failure ?? new Error('all of its hosts are standbys'))
+}
+
+interface MemberRow {
+  readonly [column: string]: unknown
+  readonly id: string
+  readonly host: string
+  readonly pid: number
+  readonly address: string | null
+  readonly version: string | null
+}

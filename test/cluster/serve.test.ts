@@ -1,0 +1,96 @@
+/** `dramatis serve --cluster` and `dramatis cluster`, as their users have them: processes, their ports, their signals. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import t, { type Test } from 'tap'
+import { PostgresServer, postgresFolder } from '../../examples/cluster-demo/postgres-server.ts'
+import { main } from '../../src/service/commands/program.ts'
+import { fakeSurroundings } from '../service/fake-team.ts'
+
+const bin = postgresFolder()
+const cli = fileURLToPath(new URL('../../src/service/cli.js', import.meta.url))
+const team = fileURLToPath(new URL('../fixtures/cli/patient-team.js', import.meta.url))
+const SECRET = 'a secret of thirty-two characters'
+
+t.test('what cannot be served by several processes is said at once', async (t) => {
+  const refused = async (args: string[], message: RegExp, code = 2) => {
+    const { surroundings, stderr } = fakeSurroundings()
+    t.equal(await main(['serve', ...args, '--cluster', 'postgres://127.0.0.1:1/none'], surroundings), code)
+    t.match(stderr(), message)
+  }
+  Object.assign(process.env, { SERVE_SECRET: SECRET, SERVE_SHORT: 'secret', SERVE_TOKEN: SECRET.replaceAll(' ', '-') })
+  await refused([team, '--cluster-secret-env', 'SERVE_SHORT'], /cluster.secretEnv: got a secret of 6 characters/)
+  await refused([team, '--cluster-secret-env', 'SERVE_NONE'], /SERVE_NONE that is not set/)
+  await refused([team, '--cluster-address', 'http://10.0.0.5:4747'], /--cluster-secret-env/)
+  await refused([team, '--host', '0.0.0.0', '--token-env', 'SERVE_TOKEN'], /say with --cluster-address/)
+  await refused([team, `other=${team}`, '--cluster-name', 'desk'], /several teams cannot have one name/)
+  await refused([team], /cannot be reached/, 1)
+})
+
+t.test('several processes serve a team', { skip: !bin && 'no PostgreSQL is installed here' }, async (t) => {
+  const database = await PostgresServer.start(bin!)
+  t.teardown(() => database.remove())
+  const at = ['--cluster', database.url]
+  const secret = ['--cluster-secret-env', 'CLUSTER_SECRET']
+  const serving = (port = 0) => serve(t, ['serve', `desk=${team}`, '--port', String(port), ...at, ...secret])
+  const cluster = async (...args: string[]) => {
+    const { surroundings, stdout, stderr } = fakeSurroundings()
+    const code = await main(['cluster', ...args, ...at, '--cluster-name', 'desk'], surroundings)
+    return { code, said: `${stdout()}${stderr()}` }
+  }
+  t.match(await cluster('status'), { code: 0, said: /0 shards, 0 without an owner/ })
+  const members = await Promise.all([serving(), serving()])
+  while (!/\b8\n.*\b8\n16 shards, 0 without/.test((await cluster('status')).said));
+  t.equal((await cluster('shards')).said.match(/^\d+ +[\da-f-]{36} +0 /gm)?.length, 16)
+  for (const { url } of members) {
+    const answers = await Promise.all(Array.from({ length: 8 }, () => post(url)))
+    t.same(new Set(answers.map(({ answer }) => answer)), new Set(['after 1 ms']))
+    t.equal((await tasks(url)) % 8, 0)
+    t.match(
+      await (await fetch(`${url}/metrics`)).text(),
+      /dramatis_cluster_shards\{team="desk",node="[\da-f-]{36}"\} 8/,
+    )
+    t.match(await (await fetch(`${url}/readyz`)).json(), { status: 'ok' })
+  }
+  const listed = JSON.parse((await cluster('status', '--json')).said)
+  t.match(await cluster('drain', 'none'), { code: 2, said: /0 processes of the cluster have an id that begins so/ })
+  t.match(await cluster('drain', listed[0].id), { code: 2, said: /not signed by a process of this cluster/ })
+  Object.assign(process.env, { CLUSTER_SECRET: SECRET })
+  t.match(await cluster('drain', listed[0].id, ...secret), { code: 0, said: /gives its shards over, and ends/ })
+  const ended = members.find(({ child }) => child.pid === listed[0].pid)!
+  if (ended.child.exitCode === null) await once(ended.child, 'exit')
+  t.equal(ended.child.exitCode, 0, ended.stderr())
+  while (!/\b16\n16 shards, 0 without/.test((await cluster('status')).said));
+  const left = members.find((each) => each !== ended)!
+  t.equal((await post(left.url)).answer, 'after 1 ms')
+  t.equal(await tasks(left.url), 17)
+  for (const { stderr } of members) t.notMatch(stderr(), SECRET)
+  left.child.kill('SIGTERM')
+  t.equal((await once(left.child, 'exit'))[0], 0)
+})
+
+async function post(url: string) {
+  const headers = { 'content-type': 'application/json' }
+  const response = await fetch(`${url}/api/tasks`, { method: 'POST', headers, body: JSON.stringify({ query: '1' }) })
+  return (await response.json()) as { answer: string }
+}
+
+async function tasks(url: string): Promise<number> {
+  const listed = (await (await fetch(`${url}/api/tasks?limit=1000`)).json()) as { tasks: unknown[] }
+  return listed.tasks.length
+}
+
+async function serve(t: Test, args: string[]): Promise<{ url: string; child: ChildProcess; stderr(): string }> {
+  const child = spawn(process.execPath, [cli, ...args], { env: { ...process.env, CLUSTER_SECRET: SECRET } })
+  t.teardown(() => child.kill('SIGKILL'))
+  let text = ''
+  child.stderr.on('data', (bytes) => {
+    text += String(bytes)
+  })
+  for (;;) {
+    const url = / at (http:\S+)\n/.exec(text)?.[1]
+    if (url) return { url, child, stderr: () => text }
+    if (child.exitCode !== null) throw new Error(text)
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+}
