@@ -1,5 +1,6 @@
 /** For who brings a store of a team's log, or an engine for a cluster: the contracts, and their tests. */
 export type {
+  ClusterKeep,
   ClusterMember,
   ClusterNotice,
   ClusterStore,

@@ -2,7 +2,7 @@
  * A process of the cluster. Its parent sends what to do, and it answers each with the same number. SIGTERM gives its
  * shards over to the others.
  */
-import { type ClusterOptions, createTeam } from 'dramatis'
+import { type ClusterOptions, type ClusterRun, createTeam } from 'dramatis'
 
 export interface MemberSettings {
   readonly cluster: ClusterOptions & { url: string }
@@ -28,9 +28,13 @@ const team = createTeam({
   threads: { warmSpares: 0 },
 })
 
+/** Runs that this process has accepted. One that it has not is submitted again, as a client behind a balancer does. */
+const runs = new Map<string, ClusterRun>()
+
 async function done({ ask, id }: Asked): Promise<unknown> {
   if (ask === 'shards') return [...team.held.keys()]
-  const run = await team.launch(`order ${id}`, { runId: id })
+  const run = runs.get(id) ?? (await team.launch(`order ${id}`, { runId: id }))
+  runs.set(id, run)
   if (ask === 'submit') return run.shard
   const { success, finalOutput, error } = await run.result()
   return { success, finalOutput, code: error?.code ?? null }

@@ -1,5 +1,5 @@
 /** A PostgreSQL server of a program's own, in a temporary folder, from where it is installed on this machine. */
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -28,51 +28,80 @@ export class PostgresServer {
   readonly folder: string
   readonly port: number
   readonly #bin: string
-  readonly #user: { uid: number; gid: number } | undefined
+  readonly #settings: readonly string[]
+  readonly #user = process.getuid?.() === 0 ? otherUser() : undefined // it refuses to run as root
   #process: ChildProcess | undefined
 
-  private constructor(bin: string, folder: string, port: number, user: { uid: number; gid: number } | undefined) {
+  private constructor(bin: string, port: number, settings: readonly string[]) {
     this.#bin = bin
-    this.folder = folder
+    this.folder = mkdtempSync(join(tmpdir(), 'dramatis-postgres-'))
+    if (this.#user) chownSync(this.folder, this.#user.uid, this.#user.gid)
     this.port = port
-    this.#user = user
+    this.#settings = settings
   }
 
   get url(): string {
     return `postgres://dramatis@127.0.0.1:${this.port}/postgres`
   }
 
-  static async start(bin: string): Promise<PostgresServer> {
-    const folder = mkdtempSync(join(tmpdir(), 'dramatis-postgres-'))
-    const user = process.getuid?.() === 0 ? otherUser() : undefined // it refuses to run as root
-    if (user) chownSync(folder, user.uid, user.gid)
-    const data = join(folder, 'data')
-    const options = ['-D', data, '-U', 'dramatis', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync']
-    execFileSync(join(bin, 'initdb'), options, { ...user, stdio: 'pipe', cwd: folder })
-    const server = new PostgresServer(bin, folder, await freePort(), user)
+  static async start(bin: string, settings: readonly string[] = []): Promise<PostgresServer> {
+    const server = new PostgresServer(bin, await freePort(), settings)
+    const options = ['-U', 'dramatis', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync']
+    await server.#tool('initdb', ['-D', server.#data, ...options])
     await server.run()
     return server
+  }
+
+  /** Starts a standby of a server that runs. `settings` say where it finds what is written from now on. */
+  static async startStandby(
+    bin: string,
+    primary: PostgresServer,
+    settings: readonly string[],
+  ): Promise<PostgresServer> {
+    const server = new PostgresServer(bin, await freePort(), settings)
+    await server.follow(primary)
+    return server
+  }
+
+  /** Becomes a standby of a server that runs: what this one had is gone. */
+  async follow(primary: PostgresServer): Promise<void> {
+    await this.kill()
+    rmSync(this.#data, { recursive: true, force: true })
+    const from = ['-h', '127.0.0.1', '-p', String(primary.port), '-U', 'dramatis']
+    await this.#tool('pg_basebackup', ['-D', this.#data, '-R', '-c', 'fast', '--no-sync', ...from])
+    await this.run()
+  }
+
+  get #data(): string {
+    return join(this.folder, 'data')
+  }
+
+  async #tool(name: string, options: readonly string[]): Promise<void> {
+    const tool = spawn(join(this.#bin, name), options, { ...this.#user, stdio: 'ignore', cwd: this.folder })
+    const [code] = await once(tool, 'exit')
+    if (code !== 0) throw new Error(`${name} has ended with ${code}`)
   }
 
   /** Runs the server, and resolves when it takes connections. */
   async run(): Promise<void> {
     const settings = ['listen_addresses=127.0.0.1', `unix_socket_directories=${this.folder}`, 'fsync=off']
-    const options = [
-      '-D',
-      join(this.folder, 'data'),
-      '-p',
-      String(this.port),
-      ...settings.flatMap((each) => ['-c', each]),
-    ]
-    this.#process = spawn(join(this.#bin, 'postgres'), options, { ...this.#user, stdio: 'ignore', cwd: this.folder })
+    const options = [...settings, ...this.#settings].flatMap((each) => ['-c', each])
+    this.#process = spawn(join(this.#bin, 'postgres'), ['-D', this.#data, '-p', String(this.port), ...options], {
+      ...this.#user,
+      stdio: 'ignore',
+      cwd: this.folder,
+    })
     await reached(this.url, this.#process)
   }
 
-  async query(text: string): Promise<void> {
+  async query<Row extends pg.QueryResultRow>(text: string): Promise<Row[]> {
     const client = new pg.Client(this.url)
     await client.connect()
-    await client.query(text)
-    await client.end()
+    try {
+      return (await client.query<Row>(text)).rows
+    } finally {
+      await client.end()
+    }
   }
 
   /** Ends it at once, as a machine that goes down does. */

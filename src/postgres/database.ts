@@ -29,6 +29,9 @@ export interface DatabaseOptions {
 
 /** A connection, as far as it is known. */
 interface Connection {
+  readonly client: pg.Client
+  readonly host: number
+  /** 0 until it has said it. */
   timeline: number
   /** The server has said that it answers without the standby. */
   unsure: boolean
@@ -63,6 +66,8 @@ const BEAT = `insert into dramatis.member (id, cluster, serial, host, pid, addre
 /** Time that a host may take to answer, in ms: `pg` itself waits for ever where one falls silent. */
 const CONNECT_MS = 3_000
 const QUERY_MS = 5_000
+/** Time in ms for which a host that fell silent is not asked, if there are others. */
+const SILENT_MS = 10_000
 const LONGEST_PAUSE_MS = 1_000
 /** A pooler in transaction mode shows itself only while somebody else holds its connection, and not each time. */
 const POOLER_TRIES = 3
@@ -75,12 +80,14 @@ export class Database {
   readonly #hosts: readonly string[]
   /** Number of the host that is asked now. */
   #host = 0
+  /** Until when each host that fell silent is passed over. */
+  readonly #silent = new Map<number, number>()
   #system: string | undefined
   #epoch: string | undefined
   #timeline = 0
   #isLater = false
   #graceUntil = 0
-  readonly #connections = new WeakMap<pg.ClientBase, Connection>()
+  readonly #connections = new Map<pg.ClientBase, Connection>()
   /** Logs and questions have a pool each: who waits for results keeps no log waiting. */
   #logs: pg.Pool | undefined
   #asks: pg.Pool | undefined
@@ -89,6 +96,7 @@ export class Database {
   #self: NewMember | undefined
   #session: pg.Client | undefined
   #sessionSince = Number.POSITIVE_INFINITY
+  #isProbed = false
   #beats: NodeJS.Timeout | undefined
   readonly #closed = new AbortController()
   #hasWarned = false
@@ -199,14 +207,18 @@ export class Database {
     const database = this
     return class extends Client {
       constructor(config?: pg.ClientConfig) {
-        const at = database.#host
-        super({ ...config, connectionString: database.#hosts[at]! })
+        const [host, began] = [database.#host, systemClock.monotonic()]
+        super({ ...config, connectionString: database.#hosts[host]! })
+        database.#connections.set(this, { client: this, host, timeline: 0, unsure: false })
         let isReached = false
         this.once('connect', () => {
           isReached = true
         })
         this.once('end', () => {
-          if (!isReached) database.#pass(at)
+          database.#connections.delete(this)
+          if (isReached) return
+          if (systemClock.monotonic() - began < 0.9 * CONNECT_MS) database.#pass(host)
+          else database.#findSilent(host)
         })
         this.on('error', () => {}) // whoever waits for an answer is told
       }
@@ -221,12 +233,26 @@ export class Database {
 
   #newClient(): pg.Client {
     const Client = this.#clients(this.#joined(this.#pg))
-    return new Client(LIMITS)
+    return new Client({ ...LIMITS, query_timeout: CONNECT_MS })
   }
 
   /** Goes on to the next host, unless somebody has already. */
   #pass(host: number): void {
-    if (host === this.#host) this.#host = (host + 1) % this.#hosts.length
+    if (host !== this.#host) return
+    const next = this.#hosts.map((_, i) => (host + 1 + i) % this.#hosts.length)
+    const now = systemClock.monotonic()
+    this.#host = next.find((each) => (this.#silent.get(each) ?? now) <= now) ?? next[0]!
+  }
+
+  /** Nothing comes from a host: whoever waits for it is told now, and the next one is asked. */
+  #findSilent(host: number): void {
+    this.#silent.set(host, systemClock.monotonic() + SILENT_MS)
+    this.#pass(host)
+    this.#hangUpIf((connection) => connection.host === host)
+  }
+
+  #hangUpIf(isSo: (connection: Connection) => boolean): void {
+    for (const connection of this.#connections.values()) if (isSo(connection)) hangUp(connection.client)
   }
 
   async #prepare(shards: number): Promise<void> {
@@ -286,17 +312,17 @@ export class Database {
 
   /** Finds out which database a new connection has reached, and whether it is one that counts. */
   async #greet(client: pg.ClientBase): Promise<void> {
-    const host = this.#host
+    const connection = this.#connections.get(client)
+    if (!connection) throw passing('it has ended')
     try {
-      await this.#identify(client)
+      await this.#identify(client, connection)
     } catch (error) {
-      this.#pass(host)
+      this.#pass(connection.host)
       throw error
     }
   }
 
-  async #identify(client: pg.ClientBase): Promise<void> {
-    const connection: Connection = { timeline: 0, unsure: false }
+  async #identify(client: pg.ClientBase, connection: Connection): Promise<void> {
     client.on('notice', ({ message }) => {
       if (/canceling wait for synchronous/.test(message ?? '')) connection.unsure = true
     })
@@ -318,7 +344,6 @@ export class Database {
     if (timeline === this.#timeline && this.#epoch !== undefined && epoch.id !== this.#epoch)
       throw passing(`two databases say that they are timeline ${timeline}`)
     connection.timeline = timeline
-    this.#connections.set(client, connection)
     this.#system = hello.system
     if (timeline > this.#timeline || this.#epoch === undefined) this.#turnTo(timeline, epoch)
   }
@@ -345,13 +370,8 @@ export class Database {
     this.#isLater = isLater
     if (isLater) this.#graceUntil = systemClock.monotonic() + Math.max(0, this.options.times.graceMs - age)
     if (!isFailover) return
-    this.#leaveOld()
+    this.#hangUpIf((connection) => connection.timeline !== 0 && connection.timeline !== timeline)
     this.onFailover?.()
-  }
-
-  #leaveOld(): void {
-    const session = this.#session
-    if (session && this.#connections.get(session)?.timeline !== this.#timeline) hangUp(session)
   }
 
   /** The connection whose advisory lock says that this process lives, and which is told of notices. */
@@ -383,7 +403,18 @@ export class Database {
   #signOfLife(): void {
     this.#beat().catch(() => {})
     const session = this.#session
-    if (session && this.#sessionSince < Number.POSITIVE_INFINITY) session.query('select 1').catch(() => hangUp(session))
+    if (!session || this.#isProbed || this.#sessionSince === Number.POSITIVE_INFINITY) return
+    this.#isProbed = true
+    session
+      .query('select 1')
+      .catch((error) => {
+        const connection = this.#connections.get(session)
+        if (connection && /timeout/.test(describe(error))) this.#findSilent(connection.host)
+        hangUp(session)
+      })
+      .finally(() => {
+        this.#isProbed = false
+      })
   }
 
   /** An upsert: in a failover the row may have gone. */

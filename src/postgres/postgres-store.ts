@@ -1,6 +1,7 @@
 /** `ClusterStore` on PostgreSQL 13 and up. */
 
 import type {
+  ClusterKeep,
   ClusterMember,
   ClusterNotice,
   ClusterStore,
@@ -15,7 +16,7 @@ import type {
 } from '../runtime/cluster/cluster-store.ts'
 import { systemClock } from '../shared/clock.ts'
 import { type DramatisError, describe } from '../shared/errors.ts'
-import { channelOf, Database } from './database.ts'
+import { channelOf, Database, isPassing } from './database.ts'
 import { LIVES, PostgresLog } from './shard-log.ts'
 
 export interface PostgresStoreOptions {
@@ -28,6 +29,7 @@ export interface PostgresStoreOptions {
   /** 'replicated' refuses a database that answers before a standby has what was written. */
   readonly durability?: 'replicated'
   readonly times?: Partial<ClusterTimes>
+  readonly keep?: ClusterKeep
   /** Told of what an operator should know. Default: `process.emitWarning`. */
   readonly warn?: (text: string) => void
 }
@@ -41,7 +43,8 @@ const MEMBERS = `select m.id, m.host, m.pid, m.address, m.version from dramatis.
   where m.cluster = $1 and $2::int is not null and ${LIVES} order by m.id`
 
 const SUBMIT = `with fresh as (
-    insert into dramatis.task (cluster, id, shard, hash, body) values ($1, $2, $3, $4, $5) on conflict do nothing
+    insert into dramatis.task (cluster, id, shard, hash, body, at)
+    values ($1, $2, $3, $4, $5, clock_timestamp() - $7 * interval '1 ms') on conflict do nothing
     returning id, pg_notify($6, 'shard ' || shard))
   select (select count(*)::int from fresh) as fresh, (select hash from dramatis.task where cluster = $1 and id = $2) as hash`
 
@@ -61,6 +64,15 @@ const SETTLE = `with done as (
   select pg_notify($5, 'settled ' || id) from done`
 
 const OUTCOME = 'select shard, status, result from dramatis.task where cluster = $1 and id = $2'
+
+/** So many at a time: nobody waits long for one of them. What another process removes just now is left to it. */
+const FORGET = `delete from dramatis.task where (cluster, id) in (
+    select cluster, id from dramatis.task
+    where cluster = $1 and settled < clock_timestamp() - $2 * interval '1 day' order by settled limit $3
+    for update skip locked)`
+const FORGET_ROWS = 500
+const FORGET_MS = 60_000
+const DEFAULT_DAYS = 30
 
 /** Time in ms for which a process can say again what it said, after a failover that lost it. */
 const SAID_MS = 120_000
@@ -83,9 +95,12 @@ export class PostgresStore implements ClusterStore {
   /** The highest position of each shard that this process has seen. */
   readonly #positions = new Map<number, number>()
   #seenTimeline = 0
+  readonly #days: number
+  #forgetting: NodeJS.Timeout | undefined
 
-  constructor({ url, name = 'default', shards = 16, durability, times, warn }: PostgresStoreOptions) {
+  constructor({ url, name = 'default', shards = 16, durability, times, keep, warn }: PostgresStoreOptions) {
     this.#shards = shards
+    this.#days = keep?.days ?? DEFAULT_DAYS
     this.#channel = channelOf(name)
     this.#warn = warn ?? ((text) => process.emitWarning(text, 'DramatisWarning'))
     this.#database = new Database({
@@ -108,6 +123,8 @@ export class PostgresStore implements ClusterStore {
       )
     }
     await this.#database.join(self, this.#shards, signal)
+    this.#forgetting = setInterval(() => void this.#forget(), FORGET_MS).unref()
+    void this.#forget()
   }
 
   async view(): Promise<ClusterView> {
@@ -130,13 +147,14 @@ export class PostgresStore implements ClusterStore {
     return log
   }
 
-  async submit(task: ClusterTask): Promise<'fresh' | 'known' | 'conflict'> {
+  /** `ageMs`: time since it was accepted, if it is submitted again because the database has lost it. */
+  async submit(task: ClusterTask, ageMs = 0): Promise<'fresh' | 'known' | 'conflict'> {
     const { id, shard, hash, body } = task
-    const values = [this.#cluster, id, shard, hash, body, this.#channel]
+    const values = [this.#cluster, id, shard, hash, body, this.#channel, ageMs]
     const { rows } = await this.#database.ask<{ fresh: number; hash: string | null }>(SUBMIT, values)
     const [row] = rows
     if (row?.fresh === 0) {
-      if (row.hash === null) return this.submit(task) // it came in the same moment
+      if (row.hash === null) return this.submit(task, ageMs) // it came in the same moment
       if (row.hash !== hash) return 'conflict'
       // it was read, so a standby may not have it yet: a write behind it says so
       await this.#database.ask('update dramatis.task set hash = hash where cluster = $1 and id = $2', [
@@ -179,11 +197,22 @@ export class PostgresStore implements ClusterStore {
   }
 
   leave(): Promise<void> {
+    clearInterval(this.#forgetting)
     return this.#database.leave()
   }
 
   get #cluster(): string {
     return this.#database.cluster
+  }
+
+  /** Removes outcomes that are kept no more. What fails is done a minute later, or by another process. */
+  async #forget(): Promise<void> {
+    try {
+      const values = [this.#cluster, this.#days, FORGET_ROWS]
+      while ((await this.#database.ask(FORGET, values)).rowCount === FORGET_ROWS);
+    } catch (error) {
+      if (!isPassing(error)) this.#warn(`outcomes that are kept no more are not removed: ${describe(error)}`)
+    }
   }
 
   #say(id: string, said: Omit<Said, 'at'>): void {
@@ -202,7 +231,7 @@ export class PostgresStore implements ClusterStore {
     await Promise.all([...this.#logs].map((log) => log.compare()))
     for (const [id, { task, outcome }] of [...this.#said])
       await this.#database.patiently(async () => {
-        if (task) await this.submit(task)
+        if (task) await this.submit(task, SAID_MS) // older than the failover: it may have been begun before
         if (outcome) await this.settle(id, outcome)
       })
   }

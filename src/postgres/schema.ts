@@ -51,6 +51,16 @@ const MIGRATIONS: readonly string[] = [
   create index task_open on dramatis.task (cluster, shard, n) where settled is null;
   create index task_settled on dramatis.task (settled) where settled is not null;
   `,
+  `
+  alter table dramatis.shard
+    add checkpoint uuid,       -- the one that counts
+    add checkpoint_at bigint;  -- position of the last block that it covers
+  create table dramatis.checkpoint (
+    cluster text not null, shard int not null, made uuid not null, n int not null, bytes bytea not null,
+    primary key (cluster, shard, made, n)
+  );
+  alter table dramatis.checkpoint alter bytes set storage external;
+  `,
 ]
 
 /**

@@ -5,8 +5,17 @@
 import { randomUUID } from 'node:crypto'
 import type { ShardLog } from '../runtime/cluster/cluster-store.ts'
 import { blockLength, readBlock, writeBlock } from '../runtime/store/block-format.ts'
-import type { Block, LogState, OpenedLog, Position, ReadOptions, StoredBlock } from '../runtime/store/log-files.ts'
+import type {
+  Block,
+  Checkpoint,
+  LogState,
+  OpenedLog,
+  Position,
+  ReadOptions,
+  StoredBlock,
+} from '../runtime/store/log-files.ts'
 import { type DramatisError, describe, LogCorruptError, LogHeldError, LogLostError } from '../shared/errors.ts'
+import { checkpointAt, writeCheckpoint } from './checkpoint-rows.ts'
 import { type Database, isPassing } from './database.ts'
 import { LOCK_CLASS } from './schema.ts'
 
@@ -33,6 +42,7 @@ const CLAIM = `with before as (
   from before where s.cluster = before.cluster and s.shard = before.shard
   returning s.incarnation, s.position::float8, s.first::float8, s.last_seq::float8 as "lastSeq",
     before.claim as before, before.timeline, before.high::float8,
+    s.checkpoint, s.checkpoint_at::float8 as "checkpointAt",
     (select sync from dramatis.epoch e where e.cluster = $1 and e.timeline = before.timeline) as "isSafe"`
 
 const APPEND = `with fence as (
@@ -45,7 +55,7 @@ const DROP = `with cut as (
   gone as (
     delete from dramatis.chunk c using cut where c.cluster = $1 and c.shard = $2 and c.position < cut.at
       and exists (select from dramatis.shard s where s.cluster = $1 and s.shard = $2 and s.claim = $4))
-  update dramatis.shard s set first = cut.at from cut
+  update dramatis.shard s set first = cut.at, checkpoint = case when checkpoint_at >= cut.at then checkpoint end from cut
   where s.cluster = $1 and s.shard = $2 and s.claim = $4 and cut.at is not null returning s.first::float8`
 
 interface Waiting {
@@ -72,6 +82,8 @@ export class PostgresLog implements ShardLog {
   #claimBefore: string | undefined
   state: LogState = 'new'
   readonly segmentBytes = 2 ** 23
+  /** What is read when the shard is taken from a process that died, beside the checkpoint. */
+  readonly checkpointBytes = 2 ** 22
   #incarnation = 0
   #first = 0
   #end = 0
@@ -110,7 +122,13 @@ export class PostgresLog implements ShardLog {
     // nobody who lived has compared it with what was acknowledged, so its end may be missing
     const isDoubtful = isLater && row.timeline < timeline && !row.isSafe
     this.lost = isDoubtful ? Math.max(0, row.high - row.position) : undefined
-    return { incarnation: row.incarnation, lastSeq: row.lastSeq, cut: undefined }
+    const { incarnation, lastSeq, checkpoint, checkpointAt: at } = row
+    return {
+      incarnation,
+      lastSeq,
+      cut: undefined,
+      ...(checkpoint && at !== null && { checkpoint: checkpointAt(this.#asking, this.#key, checkpoint, at) }),
+    }
   }
 
   append(block: Block): Promise<Position> {
@@ -165,6 +183,10 @@ export class PostgresLog implements ShardLog {
     this.#first = rows[0]?.first ?? this.#first
   }
 
+  checkpoint(position: Position, _lastSeq: number, pieces: AsyncIterable<Uint8Array>): Promise<Checkpoint> {
+    return writeCheckpoint({ key: this.#key, claim: this.claim, ask: this.#asking }, position, pieces)
+  }
+
   async close(): Promise<void> {
     if (this.state === 'new' || this.state === 'closed') {
       this.state = 'closed'
@@ -190,6 +212,8 @@ export class PostgresLog implements ShardLog {
   #insist<Row extends object = object>(text: string, values: readonly unknown[]) {
     return this.#patiently(() => this.#query<Row>(text, values))
   }
+
+  readonly #asking = <Row extends object>(text: string, values: readonly unknown[]) => this.#insist<Row>(text, values)
 
   #begin(): void {
     this.#work ??= Promise.resolve().then(() => this.#writeAll())
@@ -356,4 +380,6 @@ interface Claimed {
   readonly timeline: number
   readonly high: number
   readonly isSafe: boolean | null
+  readonly checkpoint: string | null
+  readonly checkpointAt: number | null
 }

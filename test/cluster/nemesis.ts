@@ -54,6 +54,8 @@ export function processFaults(frozenMs: number): readonly Fault[] {
 }
 
 export interface Report {
+  /** What clients were told, by run. */
+  readonly ends: ReadonlyMap<string, Ended>
   readonly faults: Readonly<Record<string, number>>
   readonly accepted: number
   readonly finished: number
@@ -69,23 +71,27 @@ export interface Report {
 }
 
 export interface NemesisOptions {
-  readonly cluster: MemberSettings['cluster']
-  readonly members: number
-  readonly seconds: number
+  /** The cluster as each process has it. */
+  readonly members: readonly MemberSettings['cluster'][]
+  /** For how long there are faults, or how many. */
+  readonly seconds?: number
+  readonly rounds?: number
   /** Runs a second. */
   readonly rate: number
   readonly seed: number
   readonly faults: readonly Fault[]
   /** Time in ms in which all that was accepted has to end behind the last fault. */
   readonly patienceMs: number
+  /** Clients ask for the outcome at the process that accepted, and submit nothing again that was accepted. */
+  readonly once?: boolean
 }
 
 export async function underNemesis(options: NemesisOptions): Promise<Report> {
-  const { cluster, seconds, rate, faults, patienceMs } = options
+  const { seconds = Number.POSITIVE_INFINITY, rounds = Number.POSITIVE_INFINITY, rate, faults, patienceMs } = options
   const folder = mkdtempSync(join(tmpdir(), 'dramatis-nemesis-'))
   const effects = join(folder, 'effects')
   const random = randomOf(options.seed)
-  const members = Array.from({ length: options.members }, () => new MemberProcess({ cluster, effects }))
+  const members = options.members.map((cluster) => new MemberProcess({ cluster, effects }))
   const any = () => members[Math.floor(Math.random() * members.length)]!
   const accepted = new Set<string>()
   const ends = new Map<string, Ended>()
@@ -99,35 +105,44 @@ export async function underNemesis(options: NemesisOptions): Promise<Report> {
         await sleep(200)
       }
     }
-    if ((await insist(() => any().ask('submit', id, 3_000))) !== undefined) accepted.add(id)
-    const end = await insist(() => any().ask('outcome', id, 4_000) as Promise<Ended | undefined>)
-    if (end) ends.set(id, end)
+    let owner = any()
+    const submit = async () => {
+      const asked = any()
+      const shard = await asked.ask('submit', id, 3_000)
+      owner = asked
+      return shard
+    }
+    if ((await insist(submit)) !== undefined) accepted.add(id)
+    const end = await insist(() => (options.once ? owner : any()).ask('outcome', id, 4_000).catch(unknown))
+    if (end) ends.set(id, end as Ended)
   }
 
   try {
     await Promise.all(members.map((member) => member.run()))
     const until = Date.now() + seconds * 1_000
     const clients: Promise<void>[] = []
+    let isLoading = true
     const load = async () => {
-      for (let n = 0; Date.now() < until; n++) {
+      for (let n = 0; isLoading; n++) {
         clients.push(client(`run ${n}`))
         await sleep(1_000 / rate)
       }
     }
     const done: Record<string, number> = {}
     const nemesis = async () => {
-      while (Date.now() < until) {
+      for (let round = 0; round < rounds && Date.now() < until; round++) {
         const fault = faults[Math.floor(random() * faults.length)]!
         done[fault.name] = (done[fault.name] ?? 0) + 1
         await fault.act(members[Math.floor(random() * members.length)]!, random)
         await sleep(500 + random() * 1_500)
       }
+      isLoading = false
     }
     await Promise.all([load(), nemesis()])
     const timer = setTimeout(() => over.abort(), patienceMs)
     await Promise.all(clients)
     clearTimeout(timer)
-    return { faults: done, ...judged(accepted, ends, existsSync(effects) ? readFileSync(effects, 'utf8') : '') }
+    return { faults: done, ends, ...judged(accepted, ends, existsSync(effects) ? readFileSync(effects, 'utf8') : '') }
   } finally {
     over.abort()
     await Promise.all(members.map((member) => member.signal('SIGKILL')))
@@ -135,12 +150,18 @@ export async function underNemesis(options: NemesisOptions): Promise<Report> {
   }
 }
 
+/** A client that is told that nobody knows its run has been told. */
+function unknown(error: Error): Ended {
+  if (!error.message.startsWith('UnknownRunError')) throw error
+  return { success: false, finalOutput: null, code: 'UNKNOWN_RUN' }
+}
+
 /** The verdict, from what clients were told and what happened outside. */
 function judged(
   accepted: ReadonlySet<string>,
   ends: ReadonlyMap<string, Ended>,
   effects: string,
-): Omit<Report, 'faults'> {
+): Omit<Report, 'faults' | 'ends'> {
   const times = new Map<string, number>()
   for (const line of effects.split('\n').filter(Boolean)) times.set(line, (times.get(line) ?? 0) + 1)
   const finished = [...ends].filter(([, { success }]) => success)

@@ -1,29 +1,56 @@
-/** A proxy before a database, which can cut its connections where a test wants it. */
+/** A proxy before a database, which can cut its connections where a test wants it, refuse them, or fall silent. */
 import { once } from 'node:events'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 
 export class CuttingProxy {
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
+  #target: number
+  #mode: 'open' | 'silent' | 'refusing' = 'open'
   /** Bytes of answers that still go through; then all connections are cut, once. */
   #left = Number.POSITIVE_INFINITY
+  /** Bytes that have come from the database. */
+  received = 0
 
-  private constructor(server: Server) {
+  private constructor(server: Server, target: number) {
     this.#server = server
+    this.#target = target
   }
 
   static async before(port: number): Promise<CuttingProxy> {
     const server = createServer()
-    const proxy = new CuttingProxy(server)
-    server.on('connection', (client) => proxy.#join(client, connect(port, '127.0.0.1')))
+    const proxy = new CuttingProxy(server, port)
+    server.on('connection', (client) => proxy.#take(client))
     server.listen(0, '127.0.0.1')
     await once(server, 'listening')
     return proxy
   }
 
+  get port(): number {
+    return (this.#server.address() as { port: number }).port
+  }
+
   get url(): string {
-    const { port } = this.#server.address() as { port: number }
-    return `postgres://dramatis@127.0.0.1:${port}/postgres`
+    return `postgres://dramatis@127.0.0.1:${this.port}/postgres`
+  }
+
+  /** Cuts what is connected and leads to that port from now on. */
+  lead(port = this.#target): void {
+    this.cut()
+    this.#target = port
+    this.#mode = 'open'
+  }
+
+  /** As a host that is gone: nothing comes any more, and nothing is refused. */
+  fallSilent(): void {
+    this.#mode = 'silent'
+    for (const socket of this.#sockets) socket.unpipe().pause()
+  }
+
+  /** Cuts what is connected and takes nobody. */
+  refuse(): void {
+    this.#mode = 'refusing'
+    this.cut()
   }
 
   /** Cuts all connections when so many more bytes have come from the database. Resolves when that has happened. */
@@ -45,6 +72,14 @@ export class CuttingProxy {
     this.#server.close()
   }
 
+  #take(client: Socket): void {
+    if (this.#mode === 'open') return this.#join(client, connect(this.#target, '127.0.0.1'))
+    client.on('error', () => {})
+    if (this.#mode === 'refusing') return void client.destroy()
+    this.#sockets.add(client.pause())
+    client.on('close', () => this.#sockets.delete(client))
+  }
+
   #join(client: Socket, database: Socket): void {
     for (const socket of [client, database]) {
       this.#sockets.add(socket)
@@ -57,6 +92,7 @@ export class CuttingProxy {
     }
     client.pipe(database)
     database.on('data', (bytes) => {
+      this.received += bytes.length
       const through = bytes.subarray(0, this.#left)
       client.write(through)
       this.#left -= through.length

@@ -62,6 +62,15 @@ export interface ClusterTimes {
   readonly graceMs: number
 }
 
+/** How long the engine keeps what has ended. */
+export interface ClusterKeep {
+  /**
+   * Days for which the outcome of a run can be had after its end, and its `runId` joins it: later the same id would
+   * begin a run anew. Default: 30.
+   */
+  readonly days?: number
+}
+
 /** A process as it joins. */
 export interface NewMember {
   /** A UUID that the process draws. */

@@ -2,7 +2,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import type { ApprovalAnswer } from '../../actors/definition/approval.ts'
 import { asJson, type Content } from '../../actors/definition/content.ts'
-import { integer, methods, oneOf, pause, refused, refusedAs, shape, text, wait } from '../../shared/checks.ts'
+import { integer, methods, number, oneOf, pause, refused, refusedAs, shape, text, wait } from '../../shared/checks.ts'
 import { systemClock } from '../../shared/clock.ts'
 import { ConfigurationError, type ErrorData, errorFrom, UnknownRunError } from '../../shared/errors.ts'
 import { BODY_HASH } from '../host/run.ts'
@@ -15,8 +15,8 @@ import type { Commons } from '../team/commons.ts'
 import type { TeamRuntime } from '../team/team.ts'
 import type { AnswerOptions, OpenQuestionInfo } from '../verbs/questions.ts'
 import { checkAddress, keyOf } from './address.ts'
-import type { ClusterStore, ClusterTimes, ShardLog, TaskOutcome } from './cluster-store.ts'
 import type { ClusterDoor } from './door.ts'
+import type { ClusterKeep, ClusterStore, ClusterTimes, ShardLog, TaskOutcome } from './cluster-store.ts'
 import type { ClusterProcess, Shard } from './process.ts'
 import type { SentOptions, SentRun, TeamShard as TeamShardClass } from './team-shard.ts'
 
@@ -50,6 +50,8 @@ export interface ClusterOptions {
    * believe each other's requests. Without it only loopback addresses are taken.
    */
   secretEnv?: string
+  /** How long outcomes are kept. */
+  keep?: ClusterKeep
   /** Version of this process's code, as others see it. */
   version?: string
   /**
@@ -58,6 +60,10 @@ export interface ClusterOptions {
    */
   handOverMs?: number
 }
+
+/** Processes submit again what a failover of the engine has lost within minutes: until then its outcome has to stay. */
+const LEAST_DAYS = 0.01
+const LONGEST_DAYS = 36_500
 
 const checkCluster = shape<ClusterOptions>({
   url: text,
@@ -68,6 +74,7 @@ const checkCluster = shape<ClusterOptions>({
   times: shape<Partial<ClusterTimes>>({ beatMs: wait(), suspectMs: wait(), ttlMs: wait(), graceMs: pause }),
   address: text,
   secretEnv: text,
+  keep: shape<ClusterKeep>({ days: number(LEAST_DAYS, LONGEST_DAYS) }),
   version: text,
   handOverMs: pause,
 })
@@ -353,7 +360,8 @@ function refuseWhatNeedsOneProcess({ cluster, budget, enableBlackboard, stateMan
 }
 
 function resultFrom(runId: string, outcome: TaskOutcome | undefined): ClusterResult {
-  if (!outcome) throw new UnknownRunError(`no run has the id "${runId}", or its outcome is kept no more.`, { runId })
+  if (!outcome)
+    throw new UnknownRunError(`no run has the id "${runId}", or its outcome is kept no more (cluster.keep).`, { runId })
   const data = JSON.parse(Buffer.from(outcome.body).toString()) as ClusterResult & { error: ErrorData | null }
   return { ...data, runId, error: data.error && errorFrom(data.error) } as ClusterResult
 }

@@ -265,6 +265,7 @@ function shardLog(store: ClusterStore): LogStore {
     sync: () => log.sync(),
     read: (options) => log.read(options),
     dropBefore: (position) => log.dropBefore(position),
+    ...(log.checkpoint && { checkpoint: (position, lastSeq, pieces) => log.checkpoint!(position, lastSeq, pieces) }),
     async close() {
       await log.close()
       await store.leave()

@@ -1,7 +1,7 @@
 /** Promises of every store of a log, as tests for any runner. */
 import assert from 'node:assert/strict'
 import { LogHeldError, LogLostError } from '../../shared/errors.ts'
-import type { Block, LogStore, StoredBlock } from './log-files.ts'
+import type { Block, Checkpoint, LogStore, StoredBlock } from './log-files.ts'
 
 /** A test that rejects where a store breaks its promise. */
 export interface ContractTest {
@@ -110,6 +110,26 @@ const promises: { readonly [name: string]: (make: () => LogStore) => Promise<voi
     await again.close()
   },
 
+  async 'a checkpoint, if the store keeps any, comes back whole, in place of the one before'(make) {
+    const store = make()
+    assert.equal((await store.open()).checkpoint, undefined)
+    await appendAll(store, 1, 10)
+    const at = async (index: number) => (await allOf(store))[index]!.position
+    if (!store.checkpoint) return store.close()
+    await store.checkpoint(await at(3), 4, piecesOf('earlier'))
+    const pieces = Array.from({ length: 20 }, (_, i) => `piece ${i} `.padEnd(1_000 * i, '.'))
+    const given = await store.checkpoint(await at(7), 8, piecesOf(...pieces))
+    await assert.rejects(store.checkpoint(await at(9), 10, brokenOff()), /broken off/)
+    const { position } = given
+    assert.deepEqual([position, await piecesIn(given)], [await at(7), pieces])
+    await store.close()
+    const again = make()
+    const { checkpoint } = await again.open()
+    assert.deepEqual([checkpoint?.position, await piecesIn(checkpoint)], [position, pieces])
+    assert.deepEqual(await textOf(again, { from: position }), entries(8, 10))
+    await again.close()
+  },
+
   async 'a second one to open it is refused with pid and host, until the first has closed it'(make) {
     const [first, second, third] = [make(), make(), make()]
     await first.open()
@@ -143,6 +163,21 @@ const promises: { readonly [name: string]: (make: () => LogStore) => Promise<voi
     await store.sync()
     await store.close()
   },
+}
+
+async function* piecesOf(...pieces: string[]): AsyncGenerator<Uint8Array> {
+  for (const piece of pieces) yield Buffer.from(piece)
+}
+
+async function* brokenOff(): AsyncGenerator<Uint8Array> {
+  yield Buffer.from('a piece')
+  throw new Error('broken off')
+}
+
+async function piecesIn(checkpoint: Checkpoint | undefined): Promise<string[]> {
+  const pieces: string[] = []
+  for await (const piece of checkpoint?.read() ?? []) pieces.push(Buffer.from(piece).toString())
+  return pieces
 }
 
 /** Block of one entry that says its number; `bytes` makes it as long as wanted. */
