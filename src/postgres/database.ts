@@ -33,6 +33,8 @@ interface Connection {
   readonly host: number
   /** 0 until it has said it. */
   timeline: number
+  /** Why it is not to be used. */
+  refusal?: unknown
   /** The server has said that it answers without the standby. */
   unsure: boolean
 }
@@ -197,7 +199,8 @@ export class Database {
       Client: this.#clients(driver),
       max: 6,
       ...LIMITS,
-      onConnect: (client) => this.#greet(client),
+      // one that throws here is ended in order, which a host that has fallen silent never answers
+      onConnect: (client) => this.#greet(client).catch((error) => this.#refuse(client, error)),
     })
     return pool.on('error', () => {}) // of a connection that nobody uses: the pool makes another
   }
@@ -296,6 +299,7 @@ export class Database {
     let failure: unknown
     try {
       const connection = this.#connections.get(client)
+      if (connection?.refusal) throw connection.refusal
       if (connection?.timeline !== this.#timeline) throw passing('a connection of an older timeline')
       connection.unsure = false
       const result = await client.query<Row>(text, [...values])
@@ -308,6 +312,11 @@ export class Database {
     } finally {
       client.release(failure !== undefined)
     }
+  }
+
+  #refuse(client: pg.ClientBase, error: unknown): void {
+    const connection = this.#connections.get(client)
+    if (connection) connection.refusal = error
   }
 
   /** Finds out which database a new connection has reached, and whether it is one that counts. */

@@ -48,12 +48,18 @@ const SUBMIT = `with fresh as (
     returning id, pg_notify($6, 'shard ' || shard))
   select (select count(*)::int from fresh) as fresh, (select hash from dramatis.task where cluster = $1 and id = $2) as hash`
 
-/** Marks first what was given before: if this answer is lost, the same is given again. */
-const TAKE = `with given as (
+/**
+ * Marks first what was given before: if this answer is lost, the same is given again. Who asks has seen to what a
+ * failover has left of the log; tasks from before that may have been begun, and nobody knows.
+ */
+const TAKE = `with seen as (
+    update dramatis.shard set timeline = $5, high = 0 where cluster = $1 and shard = $2 and claim = $3 and timeline < $5),
+  given as (
     update dramatis.task set given = $3 where cluster = $1 and shard = $2 and id = any($4)
       and exists (select from dramatis.shard s where s.cluster = $1 and s.shard = $2 and s.claim = $3))
   select t.id, t.shard, t.hash, t.body,
-    t.at < (select max(at) from dramatis.epoch e where e.cluster = $1) as "isOlder"
+    coalesce(t.at < (select e.at from dramatis.epoch e join dramatis.shard s on s.cluster = e.cluster and s.cut = e.timeline
+      where s.cluster = $1 and s.shard = $2), false) as doubtful
   from dramatis.task t
   where t.cluster = $1 and t.shard = $2 and t.settled is null and t.given is distinct from $3 and t.id <> all($4)
   order by t.n limit 100`
@@ -168,10 +174,10 @@ export class PostgresStore implements ClusterStore {
 
   async take(log: ShardLog): Promise<readonly TakenTask[]> {
     if (!(log instanceof PostgresLog)) throw new TypeError('take: the log is not one of this store')
-    const values = [this.#cluster, log.shard, log.claim, log.given]
+    const values = [this.#cluster, log.shard, log.claim, log.given, this.#database.timeline]
     const { rows } = await this.#database.ask<TaskRow>(TAKE, values)
     log.given = rows.map(({ id }) => id)
-    return rows.map(({ isOlder, ...task }) => ({ ...task, doubtful: log.lost !== undefined && isOlder }))
+    return rows
   }
 
   async settle(id: string, outcome: TaskOutcome): Promise<void> {
@@ -271,13 +277,8 @@ interface MemberRow {
   readonly version: string | null
 }
 
-interface TaskRow {
+interface TaskRow extends TakenTask {
   readonly [column: string]: unknown
-  readonly id: string
-  readonly shard: number
-  readonly hash: string
-  readonly body: Buffer
-  readonly isOlder: boolean
 }
 
 interface OutcomeRow {

@@ -53,6 +53,7 @@ const MIGRATIONS: readonly string[] = [
   `,
   `
   alter table dramatis.shard
+    add cut int,               -- timeline in which it was last claimed by somebody who could not know what was lost
     add checkpoint uuid,       -- the one that counts
     add checkpoint_at bigint;  -- position of the last block that it covers
   create table dramatis.checkpoint (

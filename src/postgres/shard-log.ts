@@ -30,20 +30,25 @@ export const LIVES = `(m.seen > clock_timestamp() - $3 * interval '1 ms' or m.se
   and exists (select from pg_locks l
     where l.locktype = 'advisory' and l.classid = ${LOCK_CLASS} and l.objid = m.serial and l.granted))`
 
-/** Takes what nobody holds, what stands in the own name, and, but in the grace after a failover, what the dead hold. */
+/**
+ * Takes what nobody holds, what stands in the own name, and, but in the grace after a failover, what the dead hold. The
+ * end of a log is doubtful if nobody who lived has compared it with what was acknowledged before the failover, and stays
+ * so until its owner, who has seen to it, asks for tasks.
+ */
 const CLAIM = `with before as (
-    select * from dramatis.shard s where cluster = $1 and shard = $2 and (owner is null or owner = $5 or
+    select *, $9 and timeline < $7 and not coalesce(
+        (select sync from dramatis.epoch e where e.cluster = $1 and e.timeline = s.timeline), false) as doubtful
+    from dramatis.shard s where cluster = $1 and shard = $2 and (owner is null or owner = $5 or
       not exists (select from dramatis.member m where m.id = s.owner and ${LIVES})
       and not exists (select from dramatis.epoch e where e.cluster = $1 and e.at > clock_timestamp() - $8 * interval '1 ms'
         and exists (select from dramatis.epoch o where o.cluster = $1 and o.timeline < e.timeline)))
     for update)
   update dramatis.shard s
-  set incarnation = s.incarnation + 1, claim = $6, owner = $5, timeline = $7, high = 0
+  set incarnation = s.incarnation + 1, claim = $6, owner = $5,
+    timeline = case when doubtful then s.timeline else $7 end, cut = case when doubtful then $7 else s.cut end
   from before where s.cluster = before.cluster and s.shard = before.shard
   returning s.incarnation, s.position::float8, s.first::float8, s.last_seq::float8 as "lastSeq",
-    before.claim as before, before.timeline, before.high::float8,
-    s.checkpoint, s.checkpoint_at::float8 as "checkpointAt",
-    (select sync from dramatis.epoch e where e.cluster = $1 and e.timeline = before.timeline) as "isSafe"`
+    before.claim as before, before.doubtful, s.high::float8, s.checkpoint, s.checkpoint_at::float8 as "checkpointAt"`
 
 const APPEND = `with fence as (
     update dramatis.shard set position = position + length($5::bytea), last_seq = $6
@@ -111,7 +116,7 @@ export class PostgresLog implements ShardLog {
     signal?.throwIfAborted()
     const { id, options, timeline, isLater } = this.#database
     const { suspectMs, ttlMs, graceMs } = options.times
-    const values = [...this.#key, suspectMs, ttlMs, id, this.claim, timeline, graceMs]
+    const values = [...this.#key, suspectMs, ttlMs, id, this.claim, timeline, graceMs, isLater]
     const { rows } = await this.#database.query<Claimed>(CLAIM, values)
     const [row] = rows
     if (!row) throw await this.#held()
@@ -119,9 +124,7 @@ export class PostgresLog implements ShardLog {
     this.#claimBefore = row.before ?? undefined
     ;[this.#end, this.#first, this.#lastSeq] = [row.position, row.first, row.lastSeq]
     this.state = 'open'
-    // nobody who lived has compared it with what was acknowledged, so its end may be missing
-    const isDoubtful = isLater && row.timeline < timeline && !row.isSafe
-    this.lost = isDoubtful ? Math.max(0, row.high - row.position) : undefined
+    this.lost = row.doubtful ? Math.max(0, row.high - row.position) : undefined
     const { incarnation, lastSeq, checkpoint, checkpointAt: at } = row
     return {
       incarnation,
@@ -222,9 +225,9 @@ export class PostgresLog implements ShardLog {
   async #writeAll(): Promise<void> {
     try {
       while (!this.#failure && (this.#waiting.length > 0 || this.#comparisons.length > 0)) {
-        const told = this.#comparisons.splice(0)
-        if (told.length > 0) await this.#patiently(() => this.#mend())
-        for (const resolve of told) resolve()
+        const told = this.#comparisons.length
+        if (told > 0) await this.#patiently(() => this.#mend())
+        for (const resolve of this.#comparisons.splice(0, told)) resolve()
         if (this.#waiting.length > 0) await this.#writeNext()
       }
     } catch (error) {
@@ -306,7 +309,8 @@ export class PostgresLog implements ShardLog {
         if (!(await this.#send(chunk))) throw Object.assign(new Error('changed meanwhile'), { code: '40001' })
     }
     const { timeline, id } = this.#database
-    const text = 'update dramatis.shard set timeline = $4, owner = $5 where cluster = $1 and shard = $2 and claim = $3'
+    const text =
+      'update dramatis.shard set timeline = $4, high = 0, owner = $5 where cluster = $1 and shard = $2 and claim = $3'
     await this.#query(text, [...this.#key, this.claim, timeline, id])
   }
 
@@ -377,9 +381,8 @@ interface Claimed {
   readonly lastSeq: number
   /** The claim before this one. */
   readonly before: string | null
-  readonly timeline: number
+  readonly doubtful: boolean
   readonly high: number
-  readonly isSafe: boolean | null
   readonly checkpoint: string | null
   readonly checkpointAt: number | null
 }

@@ -47,6 +47,11 @@ export class CuttingProxy {
     for (const socket of this.#sockets) socket.unpipe().pause()
   }
 
+  /** Lets new connections through. What is connected stays silent. */
+  hold(): void {
+    this.#mode = 'open'
+  }
+
   /** Cuts what is connected and takes nobody. */
   refuse(): void {
     this.#mode = 'refusing'

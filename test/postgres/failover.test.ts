@@ -42,7 +42,6 @@ for (const way of played)
       const { loss, synchronous, rounds } = way
       const replicas = await Replicas.start(bin!, MEMBERS.length, synchronous)
       t.teardown(() => replicas.remove())
-      const times = { beatMs: 500, suspectMs: 2_000, ttlMs: 6_000, graceMs: 2_000 }
       const random = randomOf(Number(process.env.DRAMATIS_NEMESIS_SEED ?? 1))
       let round = 0
       const failover = {
@@ -60,7 +59,6 @@ for (const way of played)
           url: replicas.urlOf(member),
           name: 'failover',
           shards: 4,
-          times,
           ...(synchronous && { durability: 'replicated' as const }),
         })),
         rounds,

@@ -76,6 +76,17 @@ export class Replicas {
     for (const { link } of this.#standbys) link.fallSilent()
   }
 
+  /** The standbys get what they have missed. */
+  async catchUp(): Promise<void> {
+    for (const { link } of this.#standbys) link.lead()
+    await this.#followed()
+  }
+
+  /** Door of a process to the primary. */
+  doorOf(process: number): CuttingProxy {
+    return this.#primary.doors[process]!
+  }
+
   /** Loses the primary, and promotes the standby that has most. `apart` is the process that reaches the old one alone. */
   async failOver(loss: Loss, apart: number, { behindMs, detectMs, splitMs }: FailoverTimes): Promise<void> {
     const old = this.#primary

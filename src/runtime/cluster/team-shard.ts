@@ -1,7 +1,13 @@
 /** A team that holds one shard: its tasks are runs, under the ids of the tasks. */
 import type { ApprovalAnswer } from '../../actors/definition/approval.ts'
 import { systemClock } from '../../shared/clock.ts'
-import { DramatisError, OutcomeUnknownError, PastLostError, UnknownRunError } from '../../shared/errors.ts'
+import {
+  DramatisError,
+  OutcomeUnknownError,
+  PastLostError,
+  RunAbortedError,
+  UnknownRunError,
+} from '../../shared/errors.ts'
 import type { RunOptions } from '../runs/run.ts'
 import type { TeamRuntime } from '../team/team.ts'
 import type { AnswerOptions } from '../verbs/questions.ts'
@@ -37,10 +43,12 @@ export type SentAsk =
 /** Undefined: the shard is given up, and the run is the next owner's. */
 type Launched = ReturnType<ShardTeam['launch']> | DramatisError | undefined
 
-type Called = 'start' | 'resumePending' | 'getRun' | 'isForgotten' | 'launch' | 'flush' | 'close'
+type Called = 'start' | 'resumePending' | 'listRuns' | 'getRun' | 'isForgotten' | 'launch' | 'flush' | 'close'
 type ShardTeam = Pick<TeamRuntime, Called>
 
 const FULL_PAUSE_MS = 200
+/** Why runs are aborted that were under way when the engine lost the end of their log. */
+const CUT = 'the engine of the cluster has lost the last moments of its log'
 
 export class TeamShard implements Shard {
   readonly #team: ShardTeam
@@ -59,6 +67,12 @@ export class TeamShard implements Shard {
   async start(): Promise<void> {
     await this.#team.start()
     if (this.#log.lost === undefined) await this.#team.resumePending()
+    else await this.#endWhatWasCut()
+  }
+
+  /** So that no later owner goes on with a run of which steps may be done that the log does not know. */
+  async #endWhatWasCut(): Promise<void> {
+    for (const { id } of await this.#team.listRuns({ status: 'interrupted' })) await this.#team.getRun(id)?.cancel(CUT)
   }
 
   async settle(task: TakenTask): Promise<TaskOutcome | undefined> {
@@ -68,13 +82,14 @@ export class TeamShard implements Shard {
 
   async #settleRun(task: TakenTask, sent: SentRun): Promise<TaskOutcome | undefined> {
     const known = this.#team.getRun(task.id)
-    if (task.doubtful && (!known || known.status === 'interrupted')) return failed(pastLost(task.id))
+    if (task.doubtful && !known) return failed(pastLost(task.id))
     if (!known && this.#team.isForgotten(task.id)) return failed(forgotten(task.id))
     const run = known ?? (await this.#launch(task.id, sent))
     if (run === undefined) return undefined
     if (run instanceof DramatisError) return failed(run)
     const result = await run.result
     if (run.status === 'interrupted') return undefined
+    if (result.error instanceof RunAbortedError && result.error.details.reason === CUT) return failed(pastLost(task.id))
     return { status: result.success ? 'finished' : 'failed', body: Buffer.from(JSON.stringify(result)) }
   }
 
