@@ -32,7 +32,7 @@ export const LIVES = `(m.seen > clock_timestamp() - $3 * interval '1 ms' or m.se
 
 /**
  * Takes what nobody holds, what stands in the own name, and, but in the grace after a failover, what the dead hold. The
- * end of a log is doubtful if nobody who lived has compared it with what was acknowledged before the failover, and stays
+ * end of a log is doubtful if nobody who lived has compared it with what was acknowledged before the failover. It stays
  * so until its owner, who has seen to it, asks for tasks.
  */
 const CLAIM = `with before as (
@@ -87,7 +87,7 @@ export class PostgresLog implements ShardLog {
   #claimBefore: string | undefined
   state: LogState = 'new'
   readonly segmentBytes = 2 ** 23
-  /** What is read when the shard is taken from a process that died, beside the checkpoint. */
+  /** So many bytes are read when the shard is taken from a process that died, and the checkpoint. */
   readonly checkpointBytes = 2 ** 22
   #incarnation = 0
   #first = 0
