@@ -69,7 +69,15 @@ const SETTLE = `with done as (
     where cluster = $1 and id = $2 and settled is null returning id)
   select pg_notify($5, 'settled ' || id) from done`
 
-const OUTCOME = 'select shard, status, result from dramatis.task where cluster = $1 and id = $2'
+/** Puts again an outcome that somebody was told, with its task if that is gone too. */
+const PUT = `with done as (
+    insert into dramatis.task as t (cluster, id, shard, hash, status, result, settled)
+    values ($1, $2, $3, $4, $5, $6, clock_timestamp()) on conflict (cluster, id)
+    do update set status = excluded.status, result = excluded.result, settled = excluded.settled, body = null
+    where t.settled is null returning id)
+  select pg_notify($7, 'settled ' || id) from done`
+
+const OUTCOME = 'select shard, hash, status, result from dramatis.task where cluster = $1 and id = $2'
 
 /** So many at a time: nobody waits long for one of them. What another process removes just now is left to it. */
 const FORGET = `delete from dramatis.task where (cluster, id) in (
@@ -86,9 +94,11 @@ const MOST_SAID = 10_000
 
 /** Something that this process has told somebody: that a task is accepted, or what became of it. */
 interface Said {
-  readonly task?: ClusterTask
+  readonly task?: Omit<ClusterTask, 'body'> & Partial<ClusterTask>
   readonly outcome?: TaskOutcome
   readonly at: number
+  /** Timeline of the database that had it. */
+  readonly timeline: number
 }
 
 export class PostgresStore implements ClusterStore {
@@ -188,11 +198,11 @@ export class PostgresStore implements ClusterStore {
   async outcome(id: string): Promise<TaskState | undefined> {
     const { rows } = await this.#database.ask<OutcomeRow>(OUTCOME, [this.#cluster, id])
     const [row] = rows
-    if (!row) return undefined
-    const { shard, status, result } = row
+    if (!row) return this.#sayAgain(id)
+    const { shard, hash, status, result } = row
     if (!status) return { shard, outcome: undefined }
     const outcome = { status, body: result }
-    this.#say(id, { outcome })
+    this.#say(id, { task: { id, shard, hash }, outcome })
     return { shard, outcome }
   }
 
@@ -221,10 +231,10 @@ export class PostgresStore implements ClusterStore {
     }
   }
 
-  #say(id: string, said: Omit<Said, 'at'>): void {
+  #say(id: string, said: Pick<Said, 'task' | 'outcome'>): void {
     const before = this.#said.get(id)
     this.#said.delete(id) // the latest stand at the end
-    this.#said.set(id, { ...before, ...said, at: systemClock.monotonic() })
+    this.#said.set(id, { ...before, ...said, at: systemClock.monotonic(), timeline: this.#database.timeline })
     const oldest = systemClock.monotonic() - SAID_MS
     for (const [each, { at }] of this.#said) {
       if (at >= oldest && this.#said.size <= MOST_SAID) break
@@ -235,11 +245,20 @@ export class PostgresStore implements ClusterStore {
   /** Another primary: owners mend their logs, then what was said to others is put again where it is gone. */
   async #goOn(): Promise<void> {
     await Promise.all([...this.#logs].map((log) => log.compare()))
-    for (const [id, { task, outcome }] of [...this.#said])
-      await this.#database.patiently(async () => {
-        if (task) await this.submit(task, SAID_MS) // older than the failover: it may have been begun before
-        if (outcome) await this.settle(id, outcome)
-      })
+    for (const id of [...this.#said.keys()]) await this.#database.patiently(() => this.#sayAgain(id))
+  }
+
+  /** Puts again what this process said of a task before the last failover. */
+  async #sayAgain(id: string): Promise<TaskState | undefined> {
+    const { task, outcome, timeline } = this.#said.get(id) ?? {}
+    if (timeline === this.#database.timeline) return undefined
+    if (!task) return undefined
+    const { shard, hash, body } = task
+    if (outcome) {
+      await this.#database.ask(PUT, [this.#cluster, id, shard, hash, outcome.status, outcome.body, this.#channel])
+      this.#say(id, { outcome })
+    } else if (body) await this.submit({ ...task, body }, SAID_MS) // it may have been begun before the failover
+    return { shard, outcome }
   }
 
   /** After a failover: by how much logs are shorter than this process has seen them, which their next owner tells. */
@@ -284,6 +303,7 @@ interface TaskRow extends TakenTask {
 interface OutcomeRow {
   readonly [column: string]: unknown
   readonly shard: number
+  readonly hash: string
   readonly status: 'finished' | 'failed' | null
   readonly result: Buffer
 }

@@ -91,6 +91,8 @@ export class PostgresLog implements ShardLog {
   readonly checkpointBytes = 2 ** 22
   #incarnation = 0
   #first = 0
+  /** Where the log ended when this one claimed it. */
+  #claimedAt = 0
   #end = 0
   #lastSeq = 0
   #carried = 0
@@ -122,7 +124,7 @@ export class PostgresLog implements ShardLog {
     if (!row) throw await this.#held()
     this.#incarnation = row.incarnation
     this.#claimBefore = row.before ?? undefined
-    ;[this.#end, this.#first, this.#lastSeq] = [row.position, row.first, row.lastSeq]
+    ;[this.#claimedAt, this.#end, this.#first, this.#lastSeq] = [row.position, row.position, row.first, row.lastSeq]
     this.state = 'open'
     this.lost = row.doubtful ? Math.max(0, row.high - row.position) : undefined
     const { incarnation, lastSeq, checkpoint, checkpointAt: at } = row
@@ -314,17 +316,20 @@ export class PostgresLog implements ShardLog {
     await this.#query(text, [...this.#key, this.claim, timeline, id])
   }
 
-  /** The shard's row. Where the claim itself was lost, and nobody has come since, it is put again. */
+  /**
+   * The shard's row. Where the claim itself was lost, it is put again, unless somebody has claimed the shard since, or its
+   * owner before this one, who lives on, has written behind the claim.
+   */
   async #ownRow(): Promise<{ position: number }> {
     const text = 'select claim, incarnation, position::float8 from dramatis.shard where cluster = $1 and shard = $2'
     const { rows } = await this.#query<{ claim: string; incarnation: number; position: number }>(text, this.#key)
     const [row] = rows
     if (row?.claim === this.claim) return row
-    const begin = this.#last[0]?.position ?? this.#end
-    if (row && row.claim === (this.#claimBefore ?? null) && row.position >= begin) {
+    if (row && row.claim === (this.#claimBefore ?? null) && row.position === this.#claimedAt) {
       const again = `update dramatis.shard set claim = $3, incarnation = $4, owner = $5
-        where cluster = $1 and shard = $2 and claim is not distinct from $6`
-      const values = [...this.#key, this.claim, this.#incarnation, this.#database.id, this.#claimBefore ?? null]
+        where cluster = $1 and shard = $2 and claim is not distinct from $6 and position = $7`
+      const before = this.#claimBefore ?? null
+      const values = [...this.#key, this.claim, this.#incarnation, this.#database.id, before, this.#claimedAt]
       if ((await this.#query(again, values)).rowCount === 1) return row
     }
     throw new LogLostError(

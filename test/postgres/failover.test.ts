@@ -48,9 +48,15 @@ for (const way of played)
         name: nameOf(way),
         async act() {
           if (round > 0) await replicas.restore()
-          const behindMs = 50 + 750 * random()
+          const apart = round++ % MEMBERS.length
           await sleep(3_000)
-          await replicas.failOver(loss, round++ % MEMBERS.length, { behindMs, detectMs: 1_000, splitMs: 8_000 })
+          replicas.fallBehind()
+          await sleep(50 + 750 * random())
+          await replicas.failOver(loss, apart)
+          if (loss === 'split') {
+            await sleep(8_000)
+            replicas.heal(apart)
+          }
           await sleep(5_000)
         },
       }

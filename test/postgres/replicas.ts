@@ -20,15 +20,6 @@ interface Node {
   readonly doors: readonly CuttingProxy[]
 }
 
-export interface FailoverTimes {
-  /** Time in ms for which the standbys have got nothing when the primary is lost. */
-  readonly behindMs: number
-  /** Time in ms after which a standby is promoted. */
-  readonly detectMs: number
-  /** Time in ms for which a process reaches the old primary alone. */
-  readonly splitMs: number
-}
-
 export class Replicas {
   readonly #nodes: readonly Node[]
   #primary: Node
@@ -87,11 +78,14 @@ export class Replicas {
     return this.#primary.doors[process]!
   }
 
-  /** Loses the primary, and promotes the standby that has most. `apart` is the process that reaches the old one alone. */
-  async failOver(loss: Loss, apart: number, { behindMs, detectMs, splitMs }: FailoverTimes): Promise<void> {
+  /**
+   * Loses the primary, and promotes the standby that has most a second later.
+   *
+   * @param apart the process that reaches the old primary alone, until `heal`
+   */
+  async failOver(loss: Loss, apart: number, detectMs = 1_000): Promise<void> {
     const old = this.#primary
     this.fallBehind()
-    await sleep(behindMs)
     if (loss === 'kill') await old.server.kill()
     if (loss === 'gone') for (const door of old.doors) door.fallSilent()
     if (loss === 'split')
@@ -100,10 +94,14 @@ export class Replicas {
     for (const { link } of this.#nodes) link.refuse()
     await sleep(detectMs)
     await this.promote()
-    if (loss !== 'split') return
-    await sleep(splitMs)
-    old.doors[apart]!.refuse()
-    for (const { doors } of this.#nodes) if (doors !== old.doors) doors[apart]!.lead()
+  }
+
+  /** Who reached the old primary alone finds the others, and that one no more. */
+  heal(apart: number): void {
+    for (const { server, doors } of this.#nodes) {
+      if (server === this.primary) doors[apart]!.lead()
+      else doors[apart]!.refuse()
+    }
   }
 
   /** Makes the standby that has most the primary; the other one follows it. */
