@@ -37,7 +37,7 @@ export interface Measurement<Figure extends string = string> {
 export interface Detail {
   label: string
   value: number
-  unit: 'messages/s' | 'us' | 'ms' | 'MB' | 'x'
+  unit: 'messages/s' | '/s' | 'MB/s' | 'us' | 'ms' | 'MB' | 'x'
 }
 
 export type Verdict = 'goal reached' | 'holds' | 'MISSED' | 'not measured'

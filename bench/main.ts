@@ -32,6 +32,8 @@ import { b21 } from './b21.ts'
 import { b22 } from './b22.ts'
 import { b23 } from './b23.ts'
 import { b24 } from './b24.ts'
+import { b25 } from './b25.ts'
+import { b26 } from './b26.ts'
 import type { Benchmark, BenchmarkOptions } from './benchmark.ts'
 import { criteria } from './criteria.ts'
 import { machine, machineText } from './machine.ts'
@@ -65,6 +67,8 @@ const benchmarks: readonly Benchmark[] = [
   b22,
   b23,
   b24,
+  b25,
+  b26,
   criteria,
 ]
 

@@ -39,6 +39,11 @@ interface Connection {
   unsure: boolean
 }
 
+interface News {
+  readonly system: string | undefined
+  readonly timeline: number
+}
+
 interface Hello {
   readonly standby: boolean
   readonly system: string
@@ -87,6 +92,8 @@ export class Database {
   #system: string | undefined
   #epoch: string | undefined
   #timeline = 0
+  /** The latest timeline that another process has named: this one may not have found its primary yet. */
+  #named = 0
   #isLater = false
   #graceUntil = 0
   readonly #connections = new Map<pg.ClientBase, Connection>()
@@ -159,6 +166,20 @@ export class Database {
     await this.patiently(() => this.#beat(), signal)
     await this.#openSession()
     this.#beats = setInterval(() => this.#signOfLife(), this.options.times.beatMs).unref()
+  }
+
+  /** What other processes should hear: which database this one has reached, and its timeline. */
+  get news(): string {
+    return JSON.stringify({ system: this.#system, timeline: this.#timeline } satisfies News)
+  }
+
+  /** Leaves a primary behind which another process has found a later one. */
+  hear(news: string): void {
+    const { system, timeline } = JSON.parse(news) as News
+    if (system !== this.#system || timeline <= Math.max(this.#timeline, this.#named)) return
+    this.#named = timeline
+    this.#pass(this.#host)
+    this.#hangUpIf((connection) => connection.timeline !== 0)
   }
 
   /** Asks for a log. @throws LogLostError never: an error of the database as it is */
@@ -300,10 +321,10 @@ export class Database {
     try {
       const connection = this.#connections.get(client)
       if (connection?.refusal) throw connection.refusal
-      if (connection?.timeline !== this.#timeline) throw passing('a connection of an older timeline')
+      if (!connection || !this.#counts(connection)) throw passing('a connection of an older timeline')
       connection.unsure = false
       const result = await client.query<Row>(text, [...values])
-      if (connection.timeline !== this.#timeline || connection.unsure)
+      if (!this.#counts(connection) || connection.unsure)
         throw passing('answered by an older timeline, or without the standby')
       return result
     } catch (error) {
@@ -312,6 +333,10 @@ export class Database {
     } finally {
       client.release(failure !== undefined)
     }
+  }
+
+  #counts({ timeline }: Connection): boolean {
+    return timeline === this.#timeline && timeline >= this.#named
   }
 
   #refuse(client: pg.ClientBase, error: unknown): void {
@@ -346,9 +371,10 @@ export class Database {
     const { timeline } = hello
     const isSynchronous = hello.names !== '' && ['on', 'remote_apply'].includes(hello.commit)
     this.#checkReplication(hello, isSynchronous)
-    if (timeline < this.#timeline) throw passing(`an old primary, of timeline ${timeline} before ${this.#timeline}`)
+    const known = Math.max(this.#timeline, this.#named)
+    if (timeline < known) throw passing(`an old primary, of timeline ${timeline} before ${known}`)
     const answer = await client.query<EpochRow>(EPOCH, [this.cluster, timeline, isSynchronous])
-    if (timeline < this.#timeline) throw passing('an old primary')
+    if (timeline < Math.max(this.#timeline, this.#named)) throw passing('an old primary')
     const epoch = answer.rows[0]!
     if (timeline === this.#timeline && this.#epoch !== undefined && epoch.id !== this.#epoch)
       throw passing(`two databases say that they are timeline ${timeline}`)

@@ -212,6 +212,14 @@ export class PostgresStore implements ClusterStore {
     this.#database.ask('select pg_notify($1, $2)', [this.#channel, payload]).catch(() => {}) // it may always get lost
   }
 
+  get news(): string {
+    return this.#database.news
+  }
+
+  hear(news: string): void {
+    this.#database.hear(news)
+  }
+
   leave(): Promise<void> {
     clearInterval(this.#forgetting)
     return this.#database.leave()

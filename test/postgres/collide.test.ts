@@ -72,8 +72,10 @@ t.test(
     await taken.open()
     await appendAll(taken, 6, 8)
     await appendAll(log, 6, 12)
+    other!.hear(owner!.news) // now it leaves the old primary, which would take more
+    const more = taken.append(blockOf(9))
     replicas.heal(1)
-    await t.rejects(taken.append(blockOf(9)), { code: 'LOG_LOST', message: /was taken by another process/ })
+    await t.rejects(more, { code: 'LOG_LOST', message: /was taken by another process/ })
     await log.append(blockOf(13))
     t.same(await textOf(log), entries(1, 13))
     await log.close()

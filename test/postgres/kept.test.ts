@@ -8,7 +8,8 @@ import { howMany } from '../how-many.ts'
 import { CuttingProxy } from './cutting-proxy.ts'
 
 const bin = postgresFolder()
-const RUNS = howMany(1_500, 10_000)
+const RUNS = howMany(500, 10_000)
+const BYTES = howMany(40_000, 10_000)
 const MB = 2 ** 20
 
 t.test('what is kept', { skip: !bin && 'no PostgreSQL is installed here', timeout: 0 }, async (t) => {
@@ -56,7 +57,7 @@ t.test('what is kept', { skip: !bin && 'no PostgreSQL is installed here', timeou
 
   await t.test(`a shard with ${RUNS} ended runs is opened by its checkpoint`, async (t) => {
     const team = memberOf(t, server.url, 'many', { runs: RUNS })
-    await play(team, RUNS, 10_000)
+    await play(team, RUNS, BYTES)
     await copy('many', 'taken')
     const { bytes } = await logged('taken')
     const proxy = await CuttingProxy.before(server.port)
