@@ -161,7 +161,7 @@ function killGroup(child) {
 function defaultLimitMs() {
   if (values.soak) return soakMinutes * 60_000 + 120_000
   if (values.hostile) return hostileMinutes * 60_000 + 180_000
-  return values.deep ? 1_800_000 : 400_000 // the longest takes 50 to 170 s on 2 cores, as fast as they are
+  return values.deep ? 3_600_000 : 400_000 // the longest takes 50 to 170 s on 2 cores, as fast as they are
 }
 
 function testEnvironment() {
