@@ -168,7 +168,7 @@ export class Database {
     this.#beats = setInterval(() => this.#signOfLife(), this.options.times.beatMs).unref()
   }
 
-  /** What other processes should hear: which database this one has reached, and its timeline. */
+  /** News for other processes: the database that this one has reached, and its timeline. */
   get news(): string {
     return JSON.stringify({ system: this.#system, timeline: this.#timeline } satisfies News)
   }

@@ -91,7 +91,7 @@ export class PostgresLog implements ShardLog {
   readonly checkpointBytes = 2 ** 22
   #incarnation = 0
   #first = 0
-  /** Where the log ended when this one claimed it. */
+  /** End of the log when this one claimed it. */
   #claimedAt = 0
   #end = 0
   #lastSeq = 0
@@ -317,7 +317,7 @@ export class PostgresLog implements ShardLog {
   }
 
   /**
-   * The shard's row. Where the claim itself was lost, it is put again, unless somebody has claimed the shard since, or its
+   * The shard's row. If the claim itself was lost, it is put again, unless somebody has claimed the shard since, or the
    * owner before this one, who lives on, has written behind the claim.
    */
   async #ownRow(): Promise<{ position: number }> {

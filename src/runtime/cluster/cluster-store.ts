@@ -43,7 +43,7 @@ export interface ClusterStore {
   outcome(id: string): Promise<TaskState | undefined>
   /** Wakes other processes, at most once and perhaps never: whoever waits also looks by itself. */
   tell(notice: ClusterNotice): void
-  /** What others should hear of the engine, such as its last failover. Optional, as is `hear`. */
+  /** News of the engine for the others, such as its last failover. Optional, as is `hear`. */
   readonly news?: string
   /** Takes what another process of the cluster gives as its `news`. */
   hear?(news: string): void
