@@ -52,7 +52,9 @@ t.test('what is kept', { skip: !bin && 'no PostgreSQL is installed here', timeou
       return `execute (select format('insert into dramatis.${table} (cluster, %1$s) select %2$L, %1$s from dramatis.${table} where cluster = %3$L',
         ${columns}, '${to}', '${from}'));`
     }
-    return server.query(`do $$ begin ${['cluster', 'shard', 'chunk', 'checkpoint'].map(rows).join(' ')} end $$`)
+    return server.query(
+      `begin isolation level repeatable read; do $$ begin ${['cluster', 'shard', 'chunk', 'checkpoint'].map(rows).join(' ')} end $$; commit`,
+    )
   }
 
   await t.test(`a shard with ${RUNS} ended runs is opened by its checkpoint`, async (t) => {
@@ -66,7 +68,7 @@ t.test('what is kept', { skip: !bin && 'no PostgreSQL is installed here', timeou
     await next.execute('order')
     t.comment(`read ${proxy.received} of ${bytes} bytes`)
     t.ok(bytes > 15 * MB, `the log has ${bytes} bytes`)
-    t.ok(proxy.received < 14 * MB, `${proxy.received} bytes were read`) // each byte has two digits on the way
+    t.ok(proxy.received < 16 * MB + bytes / 2, `${proxy.received} bytes were read`) // each has two digits on the way
     const runs = await next.held.get(0)?.listRuns({ limit: 1 })
     t.equal(runs?.length, 1)
   })
