@@ -32,7 +32,7 @@ const rooms: ReadonlyMap<string, number> = new Map(
     'runtime/cluster': 8,
     'runtime/testing': 15,
     'ai-sdk': 4,
-    postgres: 6,
+    postgres: 7,
     bundling: 2,
     protocols: 29,
     registry: 5,
@@ -64,7 +64,7 @@ const limits: readonly { of: RegExp; only?: RegExp; never?: RegExp }[] = [
 ]
 /** Started by their URL: nothing may run them by importing them. */
 const entries = ['src/actors/thread/thread-entry.ts', 'src/actors/turn/tool-entry.ts']
-const MOST_LINES = 109_000
+const MOST_LINES = 109_800 // a cluster: failovers of its database, and what is kept there
 const LONGEST_FILE = 784
 const forbiddenFolders = ['utils', 'util', 'common', 'types', 'helpers']
 
