@@ -195,14 +195,14 @@ const ignoredHeader = (names: readonly string[]): Record<string, string> =>
 
 /** The names of all models: teams, and each agent of a team by itself. */
 const modelsOf = (teams: ServedTeams): string[] =>
-  teams.all.flatMap(({ name, team }) => [name, ...team.listAgents().map((agent) => `${name}/${agent.name}`)])
+  teams.own.flatMap(({ name, team }) => [name, ...team.listAgents().map((agent) => `${name}/${agent.name}`)])
 
 const modelObject = (id: string) => ({ id, object: 'model', created: 0, owned_by: 'dramatis' })
 
 /** @throws HttpError if there is no such model. */
 function modelOf(teams: ServedTeams, model: string): { served: ServedTeam; agent: string | undefined } {
   const [name, agent] = model.split('/', 2) as [string, string | undefined]
-  const served = teams.all.find((each) => each.name === name)
+  const served = teams.own.find((each) => each.name === name)
   if (served && (agent === undefined || served.team.getAgent(agent))) return { served, agent }
   const known = modelsOf(teams).slice(0, 20).join(', ')
   const detail = `model: there is no model "${model.slice(0, 255)}"; there are ${known}.`
