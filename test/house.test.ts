@@ -28,8 +28,8 @@ const rooms: ReadonlyMap<string, number> = new Map(
     'runtime/runs': 17,
     'runtime/durability': 15,
     'runtime/views': 12,
-    'runtime/team': 10, // what shards of one process have in common
-    'runtime/cluster': 8,
+    'runtime/team': 12, // what shards of one process have in common, and requests with a key
+    'runtime/cluster': 9,
     'runtime/testing': 15,
     'ai-sdk': 4,
     postgres: 7,

@@ -8,7 +8,8 @@ export default defineAgent({
     const done = (what: string) => appendFileSync(effects, `${what} ${content}\n`)
     await context.step('book', () => done('booked'))
     const heard: string[] = []
-    for (const part of ['1', '2', '3']) heard.push((await context.request('helper', part)).content)
+    for (const part of ['1', '2']) heard.push((await context.request('helper', part)).content)
+    heard.push((await context.request('helper', '3', { key: content })).content) // in another shard, and process
     await context.sleep(100 + 300 * (await context.step('wait', () => Math.random())))
     await context.step('thank', () => done('thanked'))
     return `${content}: ${heard.join(',')}`

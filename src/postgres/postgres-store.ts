@@ -131,7 +131,11 @@ export class PostgresStore implements ClusterStore {
   async join(self: NewMember, told: (notice: ClusterNotice) => void, signal?: AbortSignal): Promise<void> {
     this.#database.onNotice = (payload) => {
       const [what, key = ''] = payload.split(/ (.*)/s)
-      told(what === 'shard' ? { shard: Number(key) } : what === 'leaves' ? { leaves: key } : { settled: key })
+      if (what === 'shard') told({ shard: Number(key) })
+      else if (what === 'settled') told({ settled: key })
+      else if (what === 'leaves') told({ leaves: key })
+      else if (what === 'passes') told({ passes: key })
+      else if (what === 'waits') told({ waits: key })
     }
     this.#database.onFailover = () => {
       this.#goOn().catch((error) =>

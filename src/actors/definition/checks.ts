@@ -70,6 +70,7 @@ const REQUEST_OPTIONS: ReadonlySet<string> = new Set([
   'signal',
   'polling',
   'parts',
+  'key',
 ])
 
 /** Refuses a value that is not an object, and an unknown field, which would otherwise be ignored silently. */
@@ -106,6 +107,8 @@ function checkRequestFields(given: unknown): void {
   const { signal, threadId, metadata, retries, idempotent, polling, parts, wallClock } = options
   if (signal !== undefined && !(signal instanceof AbortSignal))
     throw wrongArgument('signal', signal, 'an AbortSignal is needed')
+  if (options.key !== undefined)
+    throw wrongArgument('key', options.key, 'context.request alone takes one; leave it out here')
   if (threadId !== undefined && (typeof threadId !== 'string' || threadId === ''))
     throw wrongArgument('threadId', threadId, 'a text that is not empty is needed')
   if (metadata !== undefined) checkObject(metadata, 'metadata')

@@ -65,6 +65,13 @@ export interface RequestOptions<In = unknown> {
   /** Id of the conversation that the message belongs to. Default: that of the run. */
   threadId?: string | undefined
   /**
+   * Has the request done by the agent of that key, for `request` alone: in a run of its own, in the conversation with
+   * this id. In a cluster that is in the shard of the key, wherever that is, and the request is durable there. One
+   * agent does the requests of one key one after the other. Beside it only `structuredData`, `metadata`, `priority`,
+   * `timeoutMs` (from the begin of its run; people's answers do not count) and `signal` are taken.
+   */
+  key?: string | undefined
+  /**
    * A JSON object that travels with the message. A model agent evaluates these fields:
    *
    * - `answerSchema`: the JSON schema that its answer has to fit.

@@ -394,6 +394,9 @@ export const MODEL_TURN = 'model.turn'
 /** Verb by which the target of a handoff confirms that it has not refused the task. */
 export const ACKNOWLEDGE = 'handoff.acknowledge'
 
+/** Verb that asks an agent where its key is: a request with a `key`. */
+export const KEYED = 'request.keyed'
+
 type Trust = NonNullable<RoleInfo['trust']>
 
 const RANKS: Readonly<Record<Trust, number>> = { untrusted: 0, internal: 1, privileged: 2 }
@@ -412,6 +415,7 @@ const LEAST = {
   [ACKNOWLEDGE]: 'untrusted', // for a task that it was given
   send: 'internal',
   request: 'internal',
+  [KEYED]: 'internal', // a request with a key
   broadcast: 'internal',
   delegate: 'internal',
   handoff: 'internal',

@@ -20,10 +20,18 @@ import {
 } from '../../mailbox/frame.ts'
 import { type AgentMessage, type MessageType, ORCHESTRATOR } from '../../mailbox/message.ts'
 import { CancelledError, errorData, MessageRejectedError } from '../../shared/errors.ts'
-import { checkText, withdrawn } from '../definition/checks.ts'
+import {
+  checkContent,
+  checkRequestOptions,
+  checkText,
+  durationOf,
+  priorityOf,
+  withdrawn,
+  wrongArgument,
+} from '../definition/checks.ts'
 import type { RequestOptions } from '../definition/context.ts'
 import { quiet, rejected } from '../definition/promises.ts'
-import { isTrustedTo } from '../definition/role.ts'
+import { isTrustedTo, KEYED } from '../definition/role.ts'
 import {
   type AwaitedResponse,
   beginMessage,
@@ -281,9 +289,24 @@ export class Messenger {
     waiting?: number,
     onSent?: (id: string) => void,
   ): Promise<unknown> {
+    if (options.key !== undefined) return this.#keyed(to, content, options)
     if (this.#turn.emitter?.behind)
       return this.#calls.afterBreath(() => this.request(to, content, options, type, waiting, onSent))
     return this.#request(to, content, options, 0, type, waiting, onSent).promise
+  }
+
+  /** Has a request done where its key is. The host carries it there. */
+  async #keyed(to: string, content: string, { signal, ...options }: RequestOptions): Promise<unknown> {
+    const { key, structuredData, metadata, priority, timeoutMs, ...others } = options
+    const [other] = Object.entries(others).find(([, value]) => value !== undefined) ?? []
+    if (other !== undefined)
+      throw wrongArgument(other, Reflect.get(others, other), 'it is not taken beside key: leave one of the two out')
+    if (typeof key !== 'string' || key === '') throw wrongArgument('key', key, 'a text that is not empty is needed')
+    checkRequestOptions({ metadata, signal })
+    checkContent(content)
+    const limit = timeoutMs === undefined ? undefined : Math.max(1, durationOf(timeoutMs, 'timeoutMs'))
+    const fields = { structuredData, metadata, priority: priorityOf(priority), timeoutMs: limit }
+    return this.#turn.call(KEYED, { agent: to, content, key, ...fields }, signal)
   }
 
   /** Begins a request when the turn may ask for what the log does not have. */

@@ -133,5 +133,14 @@ export interface TaskState {
   readonly outcome: TaskOutcome | undefined
 }
 
-/** Something to look at: new tasks of a shard, the outcome of one, or a member that gives its shards up. */
-export type ClusterNotice = { readonly shard: number } | { readonly settled: string } | { readonly leaves: string }
+/**
+ * Something to look at: new tasks of a shard, the outcome of one, a member that gives its shards up, a shard that is
+ * passed on with the version whose code cannot go on with it, or what a member says of its waits, in up to 4,000
+ * characters.
+ */
+export type ClusterNotice =
+  | { readonly shard: number }
+  | { readonly settled: string }
+  | { readonly leaves: string }
+  | { readonly passes: string }
+  | { readonly waits: string }

@@ -1,5 +1,5 @@
 /** A team over several processes: each holds a share of its shards, and each takes runs for all of them. */
-import { createHash, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import type { ApprovalAnswer } from '../../actors/definition/approval.ts'
 import { asJson, type Content } from '../../actors/definition/content.ts'
 import { integer, methods, number, oneOf, pause, refused, refusedAs, shape, text, wait } from '../../shared/checks.ts'
@@ -15,6 +15,7 @@ import type { Commons } from '../team/commons.ts'
 import type { TeamRuntime } from '../team/team.ts'
 import type { AnswerOptions, OpenQuestionInfo } from '../verbs/questions.ts'
 import { checkAddress, keyOf } from './address.ts'
+import { Carrier, shardOf, taskOf } from './carrier.ts'
 import type { ClusterKeep, ClusterStore, ClusterTimes, ShardLog, TaskOutcome } from './cluster-store.ts'
 import type { ClusterDoor } from './door.ts'
 import type { ClusterProcess, Shard } from './process.ts'
@@ -52,7 +53,10 @@ export interface ClusterOptions {
   secretEnv?: string
   /** How long outcomes are kept. */
   keep?: ClusterKeep
-  /** Version of this process's code, as others see it. */
+  /**
+   * Version of this process's code, as others see it. A shard with runs that this code cannot go on with
+   * (`stateManagement.onMismatch`) is passed on to a process with another version, as long as one lives.
+   */
   version?: string
   /**
    * How long, in ms, a shard is kept that is to be given over, until steps that are under way in it and may not be
@@ -93,7 +97,7 @@ export interface ClusterParts<Team> {
   /** The engine that an address names. */
   engine(options: ClusterOptions & { url: string }): Promise<ClusterStore>
   /** Means that its teams have in common. */
-  readonly commons: Pick<Commons, 'divide' | 'close'>
+  readonly commons: Commons
 }
 
 /** Options of a run that any process of the cluster can take. */
@@ -198,7 +202,7 @@ export class ClusterTeam<Team extends TeamRuntime = TeamRuntime> implements Asyn
 
   /** Returns the shard of a thread, of a key, or of the id of a run that has neither. */
   shardOf(key: string): number {
-    return createHash('sha256').update(key).digest().readUInt32LE(0) % this.#shards // the same in every version
+    return shardOf(key, this.#shards)
   }
 
   /** Takes a run into the cluster: it is durable, and begun once, when this resolves. */
@@ -210,9 +214,8 @@ export class ClusterTeam<Team extends TeamRuntime = TeamRuntime> implements Asyn
     const process = await this.#processOf()
     const shard = this.shardOf(sent.threadId ?? key ?? runId)
     const run: SentRun = { query: asJson(query), options: sent }
-    const body = Buffer.from(JSON.stringify(run))
-    const hash = metadata?.[BODY_HASH] ?? createHash('sha256').update(body).digest('hex')
-    const accepted = await process.submit({ id: runId, shard, hash, body }, signal)
+    const task = taskOf(runId, shard, run, metadata?.[BODY_HASH])
+    const accepted = await process.submit(task, signal)
     if (accepted === 'conflict')
       throw new ConfigurationError(
         `runId: a run "${runId}" with another query or other options is known: take another id.`,
@@ -302,22 +305,32 @@ export class ClusterTeam<Team extends TeamRuntime = TeamRuntime> implements Asyn
     const { version, store, url = '', handOverMs = HAND_OVER_MS } = this.#options.cluster
     const address = this.#address
     const [{ ClusterProcess }, { TeamShard }] = await Promise.all([import('./process.ts'), import('./team-shard.ts')]) // late: few have a cluster
-    return new ClusterProcess({
-      store: store ?? (await this.#parts.engine({ ...this.#options.cluster, url, shards: this.#shards })),
+    const { commons } = this.#parts
+    const logger = this.#options.logger ?? defaultLogger
+    const engine = store ?? (await this.#parts.engine({ ...this.#options.cluster, url, shards: this.#shards }))
+    const process = new ClusterProcess({
+      store: engine,
       shards: this.#shards,
       id: this.id,
       self: { ...(version !== undefined && { version }), ...(address !== undefined && { address }) },
       handOverMs,
       clock: systemClock,
-      logger: this.#options.logger ?? defaultLogger,
+      logger,
       hold: (log) => this.#hold(log, TeamShard),
-      live: (processes) => this.#parts.commons.divide(processes),
+      live: (processes) => commons.divide(processes),
+      heard: (waits) => commons.keyed.hear(waits),
     })
+    commons.keyed.tell = (waits) => engine.tell({ waits })
+    commons.carrier = new Carrier(process, this.#shards, (text) => logger.warn({ member: process.id }, text))
+    return process
   }
 
   #hold(log: ShardLog, TeamShard: typeof TeamShardClass): Shard {
     const team = this.#parts.team({ ...this.#options.stateManagement, store: log, resume: 'manual' })
-    const shard = new TeamShard(team, log, async (kept) => (await this.door()).serves?.(log.shard, kept))
+    const keyed = this.#parts.commons.requests.get(team)!
+    keyed.shard = log.shard
+    const serves = async (kept: unknown) => (await this.door()).serves?.(log.shard, kept)
+    const shard = new TeamShard(team, keyed, log, serves)
     return {
       settle: (task) => shard.settle(task),
       start: async () => {

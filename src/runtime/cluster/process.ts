@@ -24,9 +24,9 @@ export interface Shard {
   start(): Promise<void>
   /**
    * Does a task, or goes on with it if the log has it. Resolves when the log has the outcome; with nothing where this
-   * owner has none to say, because the shard is given up.
+   * owner has none to say, because the shard is given up; with 'elsewhere' if the code here cannot go on with it.
    */
-  settle(task: TakenTask): Promise<TaskOutcome | undefined>
+  settle(task: TakenTask): Promise<TaskOutcome | 'elsewhere' | undefined>
   /** Gives the shard up. `stepsMs`: how long steps that are under way and may not be repeated may continue. */
   close(stepsMs?: number): Promise<void>
 }
@@ -43,6 +43,8 @@ export interface ClusterProcessOptions {
   readonly logger: Logger
   /** Makes what holds a shard. `log` is not open yet. */
   hold(log: ShardLog): Shard
+  /** Called with what another process says of its waits. */
+  heard(waits: string): void
   /** Called with the number of processes that live, at each look. */
   live(processes: number): void
 }
@@ -61,6 +63,8 @@ interface Held {
   again: boolean
   /** Set once it is given up: it takes no more tasks. */
   leaving: Promise<void> | undefined
+  /** Members that there were when it was taken beyond the fair share: it is kept while they are the same. */
+  readonly beyond: string | undefined
 }
 
 export class ClusterProcess {
@@ -76,6 +80,10 @@ export class ClusterProcess {
   readonly #lookers = new Set<(view: ClusterView) => void>()
   /** The cluster as this process saw it last. */
   view: ClusterView = { members: [], free: [] }
+  /** Shards with runs that the code here cannot go on with. */
+  readonly #unable = new Set<number>()
+  /** Shards that others have passed on for that reason. */
+  readonly #passed = new Set<number>()
   readonly #closing = new AbortController()
   #look: Timer | undefined
   #looks = 0
@@ -85,6 +93,11 @@ export class ClusterProcess {
   constructor(options: ClusterProcessOptions) {
     this.#options = options
     this.id = options.id ?? randomUUID()
+  }
+
+  /** True once this process gives its shards up. */
+  get isLeaving(): boolean {
+    return this.#closing.signal.aborted
   }
 
   /** Shards that this process holds. */
@@ -103,6 +116,8 @@ export class ClusterProcess {
       { ...self, id: this.id },
       (notice) => {
         if ('settled' in notice) this.#wake(notice.settled)
+        else if ('waits' in notice) this.#options.heard(notice.waits)
+        else if ('passes' in notice) this.#hearOfPass(notice.passes)
         else if ('leaves' in notice) this.#leavers.add(notice.leaves)
         else this.#take(notice.shard)
       },
@@ -190,7 +205,8 @@ export class ClusterProcess {
 
   /** Takes what is free, up to a fair share, or gives up what is beyond it. */
   async #sweep(): Promise<void> {
-    const view = await this.#options.store.view()
+    const { store, self } = this.#options
+    const view = await store.view()
     const { members, free } = view
     this.view = view
     for (const look of [...this.#lookers]) look(view)
@@ -200,16 +216,52 @@ export class ClusterProcess {
     const share = Math.ceil(this.#options.shards / processes)
     const kept = [...this.#held].flatMap(([shard, { leaving }]) => (leaving ? [] : [shard]))
     const room = share - kept.length - this.#opening.size
-    const wanted = free.filter((shard) => !this.#held.has(shard) && !this.#opening.has(shard))
-    if (room > 0) {
+    const all = members.map(({ id }) => id).join()
+    const wanted = free.filter((shard) => !this.#held.has(shard) && !this.#opening.has(shard) && this.#isAble(shard))
+    for (const shard of this.#unable) {
+      if (this.#isAble(shard)) this.#unable.delete(shard)
+      else if (free.includes(shard)) store.tell({ passes: `${shard} ${self?.version ?? ''}` })
+    }
+    const passed = wanted.filter((shard) => this.#passed.has(shard))
+    for (const shard of passed) this.#passed.delete(shard)
+    if (passed.length > 0) {
+      await Promise.all(passed.map((shard) => this.#open(shard, all)))
+    } else if (room > 0) {
       await Promise.all(
         this.#shuffled(wanted)
           .slice(0, room)
           .map((shard) => this.#open(shard)),
       )
     } else if (wanted.length === 0) {
-      for (const shard of kept.sort((one, other) => one - other).slice(share)) void this.#release(shard)
+      const beyond = kept.filter((shard) => this.#held.get(shard)?.beyond === all)
+      const others = kept.filter((shard) => !beyond.includes(shard)).sort((one, other) => one - other)
+      for (const shard of others.slice(Math.max(0, share - beyond.length))) void this.#release(shard)
     }
+  }
+
+  /** Checks whether the code here can go on with a shard, or nobody with other code is there. */
+  #isAble(shard: number): boolean {
+    return !this.#unable.has(shard) || !this.#hasOthers
+  }
+
+  /** True if a process with another version of the code lives, and stays. */
+  get #hasOthers(): boolean {
+    const { self } = this.#options
+    return this.view.members.some(({ id, version }) => version !== self?.version && !this.#leavers.has(id))
+  }
+
+  #hearOfPass(passes: string): void {
+    const [shard = '', version = ''] = passes.split(/ (.*)/s)
+    if (version !== (this.#options.self?.version ?? '')) this.#passed.add(Number(shard))
+  }
+
+  /** Passes a shard on to a process with other code, as long as there is one. */
+  #passOn(number: number): void {
+    if (!this.#hasOthers) return
+    this.#unable.add(number)
+    const text = `shard ${number} has runs that the code here (${this.#options.self?.version ?? 'no version'}) cannot go on with: a process with another version takes it`
+    this.#options.logger.info({ member: this.id }, text)
+    void this.#release(number)
   }
 
   /** Processes that look at once begin with different shards. */
@@ -219,7 +271,7 @@ export class ClusterProcess {
     return keyed.sort((one, other) => one.key - other.key).map(({ shard }) => shard)
   }
 
-  async #open(number: number): Promise<void> {
+  async #open(number: number, beyond?: string): Promise<void> {
     if (this.#closing.signal.aborted) return
     this.#opening.add(number)
     let held: Held | undefined
@@ -231,7 +283,7 @@ export class ClusterProcess {
     const shard = this.#options.hold(log)
     try {
       await shard.start()
-      held = { shard, log, taking: undefined, again: false, leaving: undefined }
+      held = { shard, log, taking: undefined, again: false, leaving: undefined, beyond }
       if (log.state !== 'open') return
       this.#held.set(number, held)
       this.#take(number)
@@ -281,6 +333,7 @@ export class ClusterProcess {
   #settle(number: number, held: Held, task: TakenTask): void {
     const settled = async () => {
       const outcome = await held.shard.settle(task)
+      if (outcome === 'elsewhere') return this.#passOn(number)
       if (!outcome || this.#held.get(number) !== held) return
       await this.#patiently(() => this.#options.store.settle(task.id, outcome))
       this.#wake(task.id)

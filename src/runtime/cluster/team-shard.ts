@@ -9,6 +9,7 @@ import {
   UnknownRunError,
 } from '../../shared/errors.ts'
 import type { RunOptions } from '../runs/run.ts'
+import type { KeyedRequest, KeyedRequests } from '../team/keyed-requests.ts'
 import type { TeamRuntime } from '../team/team.ts'
 import type { AnswerOptions } from '../verbs/questions.ts'
 import type { ShardLog, TakenTask, TaskOutcome } from './cluster-store.ts'
@@ -40,8 +41,15 @@ export type SentAsk =
   /** A request that a service keeps for the owner's. */
   | { readonly ask: 'request'; readonly runId: string; readonly kept: unknown }
 
-/** Undefined: the shard is given up, and the run is the next owner's. */
-type Launched = ReturnType<ShardTeam['launch']> | DramatisError | undefined
+/** Body of a request with a key. */
+export interface SentRequest {
+  readonly request: KeyedRequest
+}
+
+/** Body of a task that withdraws such a request, by its id. */
+export interface SentWithdrawal {
+  readonly withdraws: string
+}
 
 type Called = 'start' | 'resumePending' | 'listRuns' | 'getRun' | 'isForgotten' | 'launch' | 'flush' | 'close'
 type ShardTeam = Pick<TeamRuntime, Called>
@@ -52,13 +60,20 @@ const CUT = 'the engine of the cluster has lost the last moments of its log'
 
 export class TeamShard implements Shard {
   readonly #team: ShardTeam
+  readonly #keyed: Pick<KeyedRequests, 'begin' | 'endOf' | 'withdraw'>
   readonly #log: ShardLog
   readonly #serves: (kept: unknown) => Promise<unknown> | undefined
   /** Launches that are under way, by the ids of their runs. */
   readonly #launching = new Map<string, Promise<unknown>>()
 
   /** `serves`: answers a request that a service has kept; with nothing where there is no service. */
-  constructor(team: ShardTeam, log: ShardLog, serves: (kept: unknown) => Promise<unknown> | undefined) {
+  constructor(
+    team: ShardTeam,
+    keyed: Pick<KeyedRequests, 'begin' | 'endOf' | 'withdraw'>,
+    log: ShardLog,
+    serves: (kept: unknown) => Promise<unknown> | undefined,
+  ) {
+    this.#keyed = keyed
     this.#team = team
     this.#log = log
     this.#serves = serves
@@ -75,22 +90,43 @@ export class TeamShard implements Shard {
     for (const { id } of await this.#team.listRuns({ status: 'interrupted' })) await this.#team.getRun(id)?.cancel(CUT)
   }
 
-  async settle(task: TakenTask): Promise<TaskOutcome | undefined> {
-    const sent = JSON.parse(Buffer.from(task.body).toString()) as SentRun | SentAsk
-    return 'ask' in sent ? this.#asked(sent) : this.#settleRun(task, sent)
+  async settle(task: TakenTask): Promise<TaskOutcome | 'elsewhere' | undefined> {
+    const sent = JSON.parse(Buffer.from(task.body).toString()) as SentRun | SentAsk | SentRequest | SentWithdrawal
+    if ('ask' in sent) return this.#asked(sent)
+    if ('withdraws' in sent) {
+      this.#keyed.withdraw(sent.withdraws)
+      return { status: 'finished', body: Buffer.from('{}') }
+    }
+    const { id } = task
+    const known = this.#team.getRun(id)
+    if (task.doubtful && !known) return failed(pastLost(id))
+    if (!known && this.#team.isForgotten(id)) return failed(forgotten(id))
+    return 'request' in sent ? this.#settleRequest(id, sent.request) : this.#settleRun(id, sent, known)
   }
 
-  async #settleRun(task: TakenTask, sent: SentRun): Promise<TaskOutcome | undefined> {
-    const known = this.#team.getRun(task.id)
-    if (task.doubtful && !known) return failed(pastLost(task.id))
-    if (!known && this.#team.isForgotten(task.id)) return failed(forgotten(task.id))
-    const run = known ?? (await this.#launch(task.id, sent))
+  async #settleRun(
+    id: string,
+    sent: SentRun,
+    known: ReturnType<ShardTeam['getRun']>,
+  ): Promise<TaskOutcome | 'elsewhere' | undefined> {
+    const run = known ?? (await this.#launch(id, sent))
     if (run === undefined) return undefined
     if (run instanceof DramatisError) return failed(run)
     const result = await run.result
-    if (run.status === 'interrupted') return undefined
-    if (result.error instanceof RunAbortedError && result.error.details.reason === CUT) return failed(pastLost(task.id))
+    if (run.status === 'interrupted') return isChanged(result.error) ? 'elsewhere' : undefined
+    if (isCut(result.error)) return failed(pastLost(id))
     return { status: result.success ? 'finished' : 'failed', body: Buffer.from(JSON.stringify(result)) }
+  }
+
+  async #settleRequest(id: string, request: KeyedRequest): Promise<TaskOutcome | 'elsewhere' | undefined> {
+    const run = await begun(() => this.#keyed.begin(id, request))
+    if (run === undefined) return undefined
+    if (run instanceof DramatisError) return failed(run)
+    const result = await run.result
+    if (isCut(result.error)) return failed(pastLost(id))
+    const end = this.#keyed.endOf(run, result)
+    if (!end && isChanged(result.error)) return 'elsewhere'
+    return end && { status: end.success ? 'finished' : 'failed', body: Buffer.from(JSON.stringify(end)) }
   }
 
   close(stepsMs?: number): Promise<void> {
@@ -120,28 +156,40 @@ export class TeamShard implements Shard {
     return run.status
   }
 
-  /** The task is durable, so it waits where the team has no room for it. */
-  #launch(id: string, sent: SentRun): Promise<Launched> {
-    const launching = this.#insist(id, sent).finally(() => this.#launching.delete(id))
+  #launch(
+    id: string,
+    { query, options }: SentRun,
+  ): Promise<ReturnType<ShardTeam['launch']> | DramatisError | undefined> {
+    const launching = begun(() => this.#team.launch(query, { ...options, runId: id })).finally(() =>
+      this.#launching.delete(id),
+    )
     this.#launching.set(id, launching)
     return launching
   }
+}
 
-  async #insist(id: string, { query, options }: SentRun): Promise<Launched> {
-    for (;;) {
-      try {
-        return this.#team.launch(query, { ...options, runId: id })
-      } catch (error) {
-        if (!(error instanceof DramatisError)) throw error
-        if (error.code === 'TEAM_CLOSED') return undefined // it is the next owner's
-        if (error.code !== 'TEAM_OVERLOADED') return error
-        await systemClock.sleep(FULL_PAUSE_MS)
-      }
+/**
+ * Begins a task. It is durable, so it waits where the team has no room for it. Resolves to what refuses it; to nothing
+ * where the next owner begins it.
+ */
+async function begun<T>(begin: () => T | Promise<T>): Promise<T | DramatisError | undefined> {
+  for (;;) {
+    try {
+      return await begin()
+    } catch (error) {
+      if (!(error instanceof DramatisError)) throw error
+      if (error.code === 'TEAM_CLOSED') return undefined
+      if (error.code !== 'TEAM_OVERLOADED') return error
+      await systemClock.sleep(FULL_PAUSE_MS)
     }
   }
 }
 
 const GIVEN_UP = ['TEAM_CLOSED', 'LOG_LOST']
+
+const isCut = (error: DramatisError | null): boolean => error instanceof RunAbortedError && error.details.reason === CUT
+
+const isChanged = (error: DramatisError | null): boolean => error?.code === 'STEP_MISMATCH'
 
 function failed(error: DramatisError): TaskOutcome {
   return {

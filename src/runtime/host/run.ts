@@ -37,7 +37,7 @@ import type { Clock } from '../../shared/clock.ts'
 import { ConfigurationError, type DramatisError, ReplyInvalidError } from '../../shared/errors.ts'
 import { hashOf } from '../../shared/random.ts'
 import { own } from '../../shared/values.ts'
-import type { Launched, LogEntry, LoggedOutput } from '../log/records.ts'
+import type { AskedWith, Launched, LogEntry, LoggedOutput } from '../log/records.ts'
 import { RunLog } from '../log/run-log.ts'
 import type { TokenLimit, TraceHeaders } from '../settings/options.ts'
 
@@ -305,6 +305,8 @@ export class RunState {
   /** Hash of the script that an earlier process ran. */
   script: string | undefined
   traceHeaders: TraceHeaders | undefined
+  /** Set for a request with a key: what its message has beside the content, as JSON. */
+  asked: AskedWith | undefined
   handoffs = 0
   /** Successor of each task that was handed off or reassigned, by the id of that task. */
   readonly successors = new Map<string, string>()
@@ -481,6 +483,7 @@ export class RunTable extends Map<number, RunState> {
     run.output = output && RunOutput.ofLog(output, id)
     run.traceHeaders = given.traceHeaders
     run.parts = given.parts
+    run.asked = given.asked
     this.#add(run)
     return run
   }

@@ -172,6 +172,14 @@ export interface Launched {
   output?: LoggedOutput
   /** Conversation that the caller has given. */
   messages?: readonly ModelMessage[]
+  /** Set for a request with a key. */
+  asked?: AskedWith
+}
+
+/** Fields of the message of a request with a key, as JSON. */
+export interface AskedWith {
+  readonly data?: string | undefined
+  readonly metadata?: string | undefined
 }
 
 export interface JoinedAgent {

@@ -25,7 +25,7 @@ import {
   STREAM_WAIT,
   WHO,
 } from '../../mailbox/frame.ts'
-import type { Agent } from '../host/agent.ts'
+import type { Agent, OpenCall } from '../host/agent.ts'
 import { type AgentDirectory, USER_INDEX } from '../host/directory.ts'
 import type { RunState } from '../host/run.ts'
 import type { Batch, NamedWait } from '../log/records.ts'
@@ -57,6 +57,31 @@ export function stuckNow(host: Supervisor): Stuck[] {
   return cyclesOf(edges.nodes, stuck, edges.anybody).flatMap(({ cycle, tail }) =>
     cycle.length > 0 ? deadlock(edges, all, cycle, tail) : stalls(edges, all, tail),
   )
+}
+
+/** Turns of a run that nothing in its team can free, and the requests with a key that they wait for, at any depth. */
+export interface Standing {
+  readonly calls: readonly OpenCall[]
+  readonly turns: readonly TurnNode[]
+}
+
+/** Returns, for each of these runs that stands still until a request with a key is answered, for which. */
+export function standingNow(host: Supervisor, runs: readonly RunState[]): Map<RunState, Standing> {
+  const edges = new WaitEdges(host, false)
+  const nodes = runs.map((run) => [run, edges.run(run)] as const)
+  const stuck = new Set(stuckIn(edges.nodes))
+  const found = new Map<RunState, Standing>()
+  for (const [run, node] of nodes) {
+    if (!stuck.has(node)) continue
+    const reached = new Set([node])
+    for (const at of reached)
+      for (const { targets } of edges.nodes[at]!.waits)
+        for (const target of targets) if (stuck.has(target)) reached.add(target)
+    const calls = [...reached].flatMap((at) => edges.outside.get(at) ?? [])
+    const turns = [...reached].flatMap((at) => edges.turns[at] ?? [])
+    if (calls.length > 0) found.set(run, { calls, turns })
+  }
+  return found
 }
 
 function deadlock(edges: WaitEdges, all: ReadonlySet<number>, cycle: number[], tail: number[]): Stuck {

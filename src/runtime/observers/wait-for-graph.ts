@@ -3,6 +3,7 @@
  * turn. Messages whose turn has not begun, and the possible writers of a blackboard, are nodes too, so that each wait
  * is for nodes.
  */
+import { KEYED } from '../../actors/definition/role.ts'
 import {
   correlationOf,
   idOf,
@@ -285,6 +286,10 @@ export class WaitEdges {
   readonly #anybodyOf = new Map<RunState, number>()
   /** Streamed answers that their readers have not read completely: these readers wait for something else. */
   readonly #unread = new Set<OpenRequest>()
+  /** Requests with a key, by node, if nothing in this team is to end their waits. */
+  readonly outside = new Map<number, OpenCall>()
+  /** True if requests with a key end by themselves, as far as this team knows. */
+  readonly #keyedEnd: boolean
   /** Messages that have found no room, by the index of their sender. */
   readonly #parked = new Map<number, OpenWait[]>()
 
@@ -292,8 +297,9 @@ export class WaitEdges {
   #asked: Map<string, OpenRequest> | undefined
   readonly #messages: MessageWaits
 
-  constructor(host: Supervisor) {
+  constructor(host: Supervisor, keyedEnd = true) {
     this.#host = host
+    this.#keyedEnd = keyedEnd
     this.#messages = new MessageWaits(host, this)
     const { living } = host.directory
     for (const agent of living) for (const envelope of agent.underWay) this.#turn(agent, envelope)
@@ -433,10 +439,26 @@ export class WaitEdges {
     if (at === undefined) return
     const { run } = this.turns[at]!.envelope
     if (waitsFor?.kind === 'handoff') return // the request to the target has the wait already
+    if (call.verb === KEYED && !this.#keyedEnd) return this.#outside(at, number, call)
     if (waitsFor?.kind === 'sync') return this.#sync(at, run, waitsFor.name, number, call)
     const isTheirs = waitsFor && !run.boardLent && !this.#host.boards.isShared(run)
     const target = isTheirs ? this.#anybody(run) : this.#free()
     this.#wait(at, { kind: 'blackboard', for: waitsFor?.name ?? '', target, number, since, call })
+  }
+
+  #outside(at: number, number: number, call: OpenCall): void {
+    const target = this.#add([NEVER])
+    this.outside.set(target, call)
+    this.#wait(at, { kind: 'request', for: call.subject ?? '', target, number, since: call.since, call })
+  }
+
+  /** Returns a node that goes on if anything of the run does: any turn, and any message that is to begin one. */
+  run(run: RunState): number {
+    const at = this.#add()
+    this.#writers(run, at)
+    const node = this.nodes[at]!
+    node.live = node.waits.every(({ targets }) => targets.length === 0) // it is between two things
+    return at
   }
 
   #sync(at: number, run: RunState, point: string, number: number, call: OpenCall): void {
@@ -541,6 +563,9 @@ export class WaitEdges {
     this.#wait(at, { kind: 'reader', for: request?.caller.name ?? '', target, number: 0, since })
   }
 }
+
+/** Wait that nothing in the team ends. */
+const NEVER: Wait = { need: 1, targets: [] }
 
 /** Number of the wait for a place. */
 const PLACE = -1

@@ -23,6 +23,7 @@ export class Holds {
   readonly #clock: Pick<Scheduler, 'hold'>
   #open = 0
   #hold: Timer | undefined
+  #isOver = false
 
   constructor(clock: Pick<Scheduler, 'hold'>) {
     this.#clock = clock
@@ -31,7 +32,14 @@ export class Holds {
   /** Begins a hold. Each `begin` needs an `end`. */
   begin(): void {
     this.#open += 1
-    this.#hold ??= this.#clock.hold()
+    if (!this.#isOver) this.#hold ??= this.#clock.hold()
+  }
+
+  /** Holds nothing any more: the team is closed, and turns that were set aside in it never end here. */
+  over(): void {
+    this.#isOver = true
+    this.#hold?.cancel()
+    this.#hold = undefined
   }
 
   end(): void {
@@ -123,6 +131,8 @@ export class RunLine {
   readonly #running = new Set<RunEntry>()
   /** Runs under way that wait for a person: they do not count. */
   readonly #asking = new Set<RunEntry>()
+  /** Requests with a key under way that wait for nobody: who waits for them has a place, so they do not count. */
+  readonly #keyed = new Set<RunEntry>()
   refusals = 0
 
   /** `start`: called with each queued run that may start now, which it starts at once. */
@@ -153,7 +163,7 @@ export class RunLine {
 
   /** Number of runs under way that count. */
   get taken(): number {
-    return this.#running.size - this.#asking.size
+    return this.#running.size - this.#asking.size - this.#keyed.size
   }
 
   get isEmpty(): boolean {
@@ -198,23 +208,27 @@ export class RunLine {
   begin(entry: RunEntry): void {
     if (this.#running.has(entry)) return
     this.#running.add(entry)
+    if (entry.handle.state.asked) this.#keyed.add(entry)
     this.#holds.begin()
   }
 
   asks(entry: RunEntry): void {
     if (!this.#running.has(entry)) return
     this.#asking.add(entry)
+    this.#keyed.delete(entry)
     this.room.startNext()
   }
 
   /** Notes that a run goes on: at once, also if others have begun in its place. */
   goesOn(entry: RunEntry): void {
     this.#asking.delete(entry)
+    if (this.#running.has(entry) && entry.handle.state.asked) this.#keyed.add(entry)
   }
 
   leave(entry: RunEntry): void {
     if (this.#running.delete(entry)) this.#holds.end()
     this.#asking.delete(entry)
+    this.#keyed.delete(entry)
     const queued = this.#queue.indexOf(entry)
     if (queued >= 0) this.#queue.splice(queued, 1)
     this.room.startNext()

@@ -30,6 +30,7 @@ export function launchedOf(
     output,
     traceHeaders,
     parts,
+    asked,
   }: RunState,
   rest: Pick<Launched, 'timeoutMs' | 'priority' | 'target' | 'own' | 'script'>,
 ): Launched & { kind: 'run.launched' } {
@@ -41,6 +42,7 @@ export function launchedOf(
     ...(messages.length > 0 && { messages }),
     ...(traceHeaders && { traceHeaders }),
     ...(parts && { parts }),
+    ...(asked && { asked }),
   }
   return { kind: 'run.launched', id, query, startedAt, metadata, models, ...options, ...rest }
 }
@@ -88,7 +90,11 @@ export class RunIntake {
 }
 
 /** Returns the question to the script. Parts of a query whose text was changed have that text. */
-export function questionOf(content: string, { query, parts }: RunState): Question {
+export function questionOf(content: string, { query, parts, asked }: RunState): Question {
+  if (asked) {
+    const { data, metadata } = asked
+    return { content, ...(data !== undefined && { data }), ...(metadata !== undefined && { metadata }) }
+  }
   if (!parts) return { content }
   const changed = content === query ? parts : messageParts(withText(parts, content))
   return { content, metadata: JSON.stringify(withParts(undefined, changed)) }

@@ -16,7 +16,7 @@ import { onAbort } from '../../shared/on-abort.ts'
 import type { Agent } from '../host/agent.ts'
 import type { Reader } from '../host/journal.ts'
 import { callerIn, RunOutput, RunState } from '../host/run.ts'
-import type { Launched } from '../log/records.ts'
+import type { AskedWith, Launched } from '../log/records.ts'
 import type { LimitWait } from '../logging/limit-notices.ts'
 import type { Tracing } from '../observers/tracing.ts'
 import type { TeamSettings } from '../settings/settings.ts'
@@ -130,8 +130,17 @@ export class RunBook {
 
   // ---- launch
 
-  /** `streams`: the default of the option `stream`. */
-  launch<T>(given: string | Content, asked: RunOptions<T>, target: Agent, streams = false): RunHandle<T> {
+  /**
+   * `streams`: the default of the option `stream`. `question`: set for a request with a key, which somebody waits for
+   * who has a place already, so it needs none.
+   */
+  launch<T>(
+    given: string | Content,
+    asked: RunOptions<T>,
+    target: Agent,
+    streams = false,
+    question?: AskedWith,
+  ): RunHandle<T> {
     this.#assertTakes()
     this.#settings.secrets.look()
     const { text: query, parts } = readQuery(given)
@@ -141,7 +150,7 @@ export class RunBook {
     const joined = options.runId === undefined ? undefined : this.#join(options.runId, query, options, output)
     if (joined) return this.#checked(joined, options)
     this.#intake.checkModels(options.models ?? {})
-    const waits = this.line.admit()
+    const waits = question ? false : this.line.admit()
     const state = this.#supervisor.runs.open(
       options.runId ?? this.#supervisor.frames.id(),
       query,
@@ -150,6 +159,7 @@ export class RunBook {
     )
     this.#beginThread(state)
     state.models = options.models ?? {}
+    state.asked = question
     state.budget = options.budget
     // A check of the answer comes before anybody sees a word of it.
     state.streams = (options.stream ?? streams) && this.#settings.guards.output.length === 0

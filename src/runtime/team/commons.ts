@@ -2,6 +2,7 @@
  * Means that the teams of one process have in common, if they are shards of a cluster: threads and their spares, the
  * pool of tools, the queues of the providers, the number of runs at a time. A team alone has its own.
  */
+import { systemClock } from '../../shared/clock.ts'
 import { guardedLogger } from '../logging/logger.ts'
 import { RunRoom } from '../runs/run-entries.ts'
 import type { TeamSettings } from '../settings/settings.ts'
@@ -9,6 +10,8 @@ import type { Supervisor } from '../supervision/host.ts'
 import { ThreadPlaces } from '../supervision/pending-incarnation.ts'
 import { WorkerSpawner, workersFor } from '../threads/spawner.ts'
 import { ToolPools } from '../verbs/isolated-tools.ts'
+import type { KeyedCarrier, KeyedRequests } from './keyed-requests.ts'
+import { KeyedWaits } from './keyed-waits.ts'
 
 interface Means {
   readonly spawner: WorkerSpawner
@@ -18,6 +21,11 @@ interface Means {
 }
 
 export class Commons {
+  /** Brings requests with a key to where that is, in a cluster. */
+  carrier: KeyedCarrier | undefined
+  readonly keyed = new KeyedWaits(systemClock)
+  /** Requests with a key of each team: those that its turns wait for, and those that it has to do. */
+  readonly requests = new WeakMap<object, KeyedRequests>()
   #first: TeamSettings | undefined
   #means: Means | undefined
   /** Number of processes among which the limits of providers, and of runs at a time, are divided. */

@@ -183,6 +183,7 @@ export class TeamLife {
       await this.#log?.close() // another process has the turns from now on: no thread may work on them any more
     }
     this.#runs.isDraining = false
+    this.#runs.holds.over()
   }
 
   /** Waits for what a later process could not go on with, and lets none begin any more. */

@@ -34,6 +34,8 @@ import { threadCode } from '../threads/worker-thread.ts'
 import { Budgets } from '../verbs/budgets.ts'
 import type { AgentInstance } from './agent-instance.ts'
 import type { Commons } from './commons.ts'
+import { KeyedRequests } from './keyed-requests.ts'
+import { KeyedTeam, KeyedWaits } from './keyed-waits.ts'
 import { Letters, Posting } from './outside-messages.ts'
 import { Provision, partsOf, serveTeamVerbs, type TeamKit } from './provision.ts'
 import { Newcomers, noRegistry, type Reloaded, Roster } from './roster.ts'
@@ -110,6 +112,15 @@ export class TeamRuntime extends TeamRuns {
     this.runBook.script = scriptHash(protocol)
     if (kit?.keptBytes !== undefined) this.supervisor.runs.most = kit.keptBytes
     this.supervisor.attach(this.runBook.part)
+    const watch = commons?.keyed ?? new KeyedWaits(clock)
+    const keyed = new KeyedRequests(
+      this.supervisor,
+      this.runBook,
+      () => watch.look(),
+      () => commons?.carrier,
+    )
+    new KeyedTeam(keyed, settings.deadlock, watch)
+    commons?.requests.set(this, keyed)
     this.#posting = new Posting(this.supervisor, this.runBook)
     this.#letters = new Letters(this.supervisor, this.runBook)
     this.supervisor.calls.register([
