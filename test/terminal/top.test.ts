@@ -68,6 +68,7 @@ t.test('the screen has runs, waits with their age, and agents by their trouble',
     'the run has a lane',
   )
   t.match(lines.at(-1), /Enter agent {2}s sort \(trouble\)/)
+  t.match(topLines(fold, state, { width: 79, height: 30 }, now).at(-1), /q quit$/, 'all keys fit 80 columns')
 })
 
 t.test('every size is kept, and wide letters take two columns', async (t) => {

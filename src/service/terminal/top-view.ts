@@ -324,5 +324,5 @@ function letterLines({ facts }: DigestFold, now: number): string[] {
 function keyLine({ view, sort, note, team }: TopState): string {
   if (note !== '') return note
   const first = view === 'agents' ? `Enter agent  s sort (${sort})` : 'Esc back'
-  return `${first}  t tasks  w waits  d dead letters  r restart${team === undefined ? '' : '  Tab next team'}  q quit`
+  return `${first}  t tasks  w waits  d letters  r restart${team === undefined ? '' : '  Tab next team'}  q quit`
 }
