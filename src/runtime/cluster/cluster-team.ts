@@ -146,6 +146,8 @@ export interface ClusterRun {
 }
 
 const DEFAULT_SHARDS = 16
+/** Name of the exchange of news between processes. */
+const NEWS = 'news'
 const HAND_OVER_MS = 10_000
 
 type Options = InCluster & Pick<TeamOptions, 'budget' | 'enableBlackboard' | 'logger'>
@@ -186,6 +188,9 @@ export class ClusterTeam<Team extends TeamRuntime = TeamRuntime> implements Asyn
     this.#started ??= this.#processOf().then(async (process) => {
       await process.start(signal)
       this.#isIn = true
+      const door = await this.door()
+      door.answers.set(NEWS, (news) => process.hear(news))
+      process.exchange((member, news, until) => door.askMember(member, NEWS, news, until))
     })
     return this.#started
   }

@@ -8,6 +8,7 @@ import type { Scheduler, Timer } from '../../shared/clock.ts'
 import { DramatisError, describe } from '../../shared/errors.ts'
 import { unlessAborted } from '../../shared/on-abort.ts'
 import type {
+  ClusterMember,
   ClusterStore,
   ClusterTask,
   ClusterView,
@@ -54,6 +55,8 @@ const LOOK_MS = 500
 /** Every so many times it also asks for all outcomes that somebody waits for. */
 const LOOKS_AN_ASK = 4
 const PAUSE_MS = 200
+/** Time in ms between two exchanges of news. */
+const NEWS_MS = 1_000
 
 interface Held {
   readonly shard: Shard
@@ -86,6 +89,7 @@ export class ClusterProcess {
   readonly #passed = new Set<number>()
   readonly #closing = new AbortController()
   #look: Timer | undefined
+  #news: Timer | undefined
   #looks = 0
   #looking: Promise<void> | undefined
   #closed: Promise<void> | undefined
@@ -158,6 +162,31 @@ export class ClusterProcess {
     return this.#patiently(() => this.#options.store.outcome(id), signal)
   }
 
+  /**
+   * Exchanges news of the engine with the others, each second: they may have found that it failed over when this process
+   * still waits for the primary before. `ask` gives them to a member, and returns its own.
+   */
+  exchange(ask: (member: ClusterMember, news: string, signal: AbortSignal) => Promise<unknown>): void {
+    const { store, clock } = this.#options
+    const askOne = async (member: ClusterMember) => {
+      if (store.news === undefined || member.id === this.id || member.address === undefined) return
+      const theirs = await ask(member, store.news, AbortSignal.timeout(NEWS_MS)).catch(() => undefined) // it may be gone
+      if (typeof theirs === 'string') store.hear?.(theirs)
+    }
+    const askAll = async () => {
+      await Promise.all(this.view.members.map(askOne))
+      if (!this.#closing.signal.aborted) this.#news = clock.timer(NEWS_MS, () => void askAll(), 'background')
+    }
+    void askAll()
+  }
+
+  /** Takes the news of another process, and returns those of this one. */
+  hear(news: unknown): string | undefined {
+    const { store } = this.#options
+    if (typeof news === 'string') store.hear?.(news)
+    return store.news
+  }
+
   /** Hands over its shards and leaves. Tasks under way go on at the next owner. */
   close(): Promise<void> {
     this.#closed ??= this.#close()
@@ -167,6 +196,7 @@ export class ClusterProcess {
   async #close(): Promise<void> {
     this.#closing.abort(new Error('the process leaves the cluster'))
     this.#look?.cancel()
+    this.#news?.cancel()
     await this.#looking
     const leaves = () => {
       this.#options.store.tell({ leaves: this.id })
