@@ -163,8 +163,8 @@ export class ClusterProcess {
   }
 
   /**
-   * Exchanges news of the engine with the others, each second: they may have found that it failed over when this process
-   * still waits for the primary before. `ask` gives them to a member, and returns its own.
+   * Exchanges news of the engine with the others, each second: they may have found that it failed over when this
+   * process still waits for the primary before. `ask` gives them to a member, and returns its own.
    */
   exchange(ask: (member: ClusterMember, news: string, signal: AbortSignal) => Promise<unknown>): void {
     const { store, clock } = this.#options
