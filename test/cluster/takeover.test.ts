@@ -33,6 +33,10 @@ class Child {
     return held
   }
 
+  signal(signal: 'SIGSTOP' | 'SIGCONT'): void {
+    this.#process!.kill(signal)
+  }
+
   async kill(): Promise<void> {
     const ended = once(this.#process!, 'exit')
     this.#process!.kill('SIGKILL')
@@ -82,8 +86,24 @@ t.test('over a takeover', { skip: !bin && 'no PostgreSQL is installed here' }, a
     }
   })
 
+  await t.test('a stream leaves an owner that is frozen, and does not come back to it', async (t) => {
+    const { reader, children } = await cluster(t, 'frozen')
+    const { id, owner } = await begin(reader, children, 'slow')
+    const at = `/api/tasks/${id}`
+    const response = await reader.fetch('GET', `${at}/events`)
+    let text = ''
+    for await (const piece of response.body!.pipeThrough(new TextDecoderStream())) {
+      if (text === '') owner.signal('SIGSTOP')
+      text += piece
+    }
+    t.match((await reader.send('GET', `${at}?wait=30`)).body, { status: 'finished', answer: 'slow, done' })
+    owner.signal('SIGCONT')
+    t.same(idsIn(text), idsIn(String((await reader.send('GET', `${at}/events`)).body)))
+    t.match(text, /event: run.finished/)
+  })
+
   async function cluster(t: Test, name: string): Promise<{ reader: Served; children: readonly Child[] }> {
-    const options = { url: database.url, name, shards: 6, times: { beatMs: 200, suspectMs: 1_000 } }
+    const options = { url: database.url, name, shards: 6, times: { beatMs: 200, suspectMs: 1_000, ttlMs: 3_000 } }
     const reader = await served(t, options)
     const children = [new Child(t, options), new Child(t, options)]
     await Promise.all(children.map((child) => child.run()))
