@@ -108,6 +108,13 @@ t.test('HTTP from any process', { skip: !bin && 'no PostgreSQL is installed here
       t.match((await each.send('GET', '/api/turns')).body, { judgement: { state: 'fine' } })
       t.equal((await each.send('GET', '/api/tasks?before=none')).status, 422)
       t.equal((await each.send('GET', '/api/watch')).status, 422)
+      for (const shard of [...one.team.held.keys(), ...two.team.held.keys()]) {
+        const enough = new AbortController()
+        const watched = await each.fetch('GET', `/api/watch?shard=${shard}`, { signal: enough.signal })
+        const [first] = await firstOf(watched.body!)
+        t.match(first, /^event: digest\ndata: {.*"snapshot"/)
+        enough.abort()
+      }
       t.match((await each.send('GET', '/session')).body, { teams: [{ name: 'desk', agents: ['asker', 'helper'] }] })
     }
     const letters = async () => (await two.send('GET', '/api/dead-letters?order=newest')).body.letters
@@ -150,6 +157,11 @@ async function begin(here: Served, there: Served): Promise<{ id: string }> {
     if (there.team.held.has(there.team.shardOf(body.id))) return body
     await here.send('DELETE', `/api/tasks/${body.id}`)
   }
+}
+
+async function firstOf(body: ReadableStream<Uint8Array>): Promise<string[]> {
+  for await (const piece of body.pipeThrough(new TextDecoderStream())) return [piece]
+  return []
 }
 
 async function waiting(member: Served, at: string) {

@@ -1,6 +1,7 @@
 /** Trust between the processes of a cluster: a request in the name of another process is believed only if it is one. */
 import t from 'tap'
 import { PostgresServer, postgresFolder } from '../../examples/cluster-demo/postgres-server.ts'
+import { PostgresStore } from '../../src/postgres/index.ts'
 import { keyOf } from '../../src/runtime/cluster/address.ts'
 import { Peers } from '../../src/runtime/cluster/peers.ts'
 import { clusterTeam, idAt, served, sharedBy } from './served.ts'
@@ -133,6 +134,32 @@ t.test(
     t.equal(answer.headers.get('retry-after'), '2')
   },
 )
+
+t.test('processes tell each other what is new of the engine', { skip: !bin && 'no PostgreSQL' }, async (t) => {
+  const database = await PostgresServer.start(bin!)
+  t.teardown(() => database.remove())
+  class Telling extends PostgresStore {
+    readonly heard = new Set<string>()
+    readonly #own: string
+    constructor(own: string) {
+      super({ url: database.url, name: 'news', shards: 4, times: { beatMs: 200, suspectMs: 1_000 } })
+      this.#own = own
+    }
+    override get news(): string {
+      return this.#own
+    }
+    override hear(news: string): void {
+      this.heard.add(news)
+    }
+  }
+  const stores = ['one', 'two'].map((own) => new Telling(own))
+  await Promise.all(stores.map((store) => served(t, { store, secretEnv: 'SECRET' })))
+  while (stores.some(({ heard }) => heard.size === 0)) await new Promise((resolve) => setTimeout(resolve, 50))
+  t.same(
+    stores.map(({ heard }) => [...heard]),
+    [['two'], ['one']],
+  )
+})
 
 function thrownBy(act: () => unknown): unknown {
   try {

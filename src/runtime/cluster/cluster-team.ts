@@ -205,6 +205,11 @@ export class ClusterTeam<Team extends TeamRuntime = TeamRuntime> implements Asyn
     return this.#teams
   }
 
+  /** Number of its shards. */
+  get shards(): number {
+    return this.#shards
+  }
+
   /** Returns the shard of a thread, of a key, or of the id of a run that has neither. */
   shardOf(key: string): number {
     return shardOf(key, this.#shards)

@@ -172,7 +172,7 @@ export class ClusterFront {
 
   /** A run may not have been taken by its owner yet; one with an outcome was given up by the log. */
   async #unknownHere(door: ClusterDoor<Team>, id: string): Promise<Response> {
-    if ((await door.state(id))?.outcome) throw noTask(id)
+    if ((await bounded(NEVER, (signal) => door.state(id, signal)))?.outcome) throw noTask(id)
     return moved()
   }
 
@@ -180,10 +180,10 @@ export class ClusterFront {
     return this.#service.teams.all.find((each) => each.name === cluster.name && each.shard === shard)
   }
 
-  async #locate(id: string): Promise<Place | undefined> {
+  async #locate(id: string, left: AbortSignal): Promise<Place | undefined> {
     for (const [cluster, door] of this.#doors) {
       for (const [shard, team] of door.held) if (team.getRun(id)) return { cluster, shard, id }
-      const state = await door.state(id)
+      const state = await bounded(left, (signal) => door.state(id, signal))
       if (state) return { cluster, shard: state.shard, id }
     }
     return undefined
@@ -192,7 +192,7 @@ export class ClusterFront {
   async #ofTask(call: FrontCall, id: string): Promise<Response | undefined> {
     const { teams, tasks } = this.#service
     if (teams.own.some(({ team }) => team.getRun(id))) return undefined
-    const place = await this.#locate(id)
+    const place = await this.#locate(id, call.request.signal)
     if (!place) return this.#anywhere(call)
     tasks.returned(id)
     if (KEPT.includes(call.name)) return this.#kept(call, place)
@@ -291,22 +291,17 @@ export class ClusterFront {
 
   /** Resolves to what the owner says; to undefined if it is kept for one that has not said anything yet. */
   async #ask(cluster: ServedCluster, shard: number, kept: Kept, left: AbortSignal, runId = ''): Promise<unknown> {
-    const late = new AbortController()
-    const timer = systemClock.timer(OWNER_MS, () => late.abort(new Error('nobody has answered in time')))
-    const { signal, forget } = anyAborted([left, late.signal])
     let isKept = false
-    try {
-      return await this.#door(cluster).ask(shard, { ask: 'request', runId, kept }, signal, () => {
-        isKept = true
-      })
-    } catch (error) {
-      if (error instanceof DramatisError) throw error
-      if (isKept) return undefined
-      throw away(`The cluster takes nothing now: ${describe(error)}.`)
-    } finally {
-      timer.cancel()
-      forget()
-    }
+    return bounded(left, async (signal) => {
+      try {
+        return await this.#door(cluster).ask(shard, { ask: 'request', runId, kept }, signal, () => {
+          isKept = true
+        })
+      } catch (error) {
+        if (isKept && !(error instanceof DramatisError)) return undefined
+        throw error
+      }
+    })
   }
 
   /** Answers what was kept for this process as the owner of a shard; undefined: the next owner is to. */
@@ -457,7 +452,7 @@ export class ClusterFront {
     }
     tasks.assertRoom(id, caller)
     const given = givenTo(cluster.team.pattern, { options, caller, request, keyed }, id)
-    const run = await this.#launch(cluster, query, { ...given, signal: request.signal })
+    const run = await bounded(request.signal, (signal) => this.#launch(cluster, query, { ...given, signal }))
     const place: Place = { cluster, shard: run.shard, id }
     const over = new AbortController()
     const result = run.result(over.signal).catch((error: unknown) => ({ error }))
@@ -516,8 +511,7 @@ export class ClusterFront {
       return await cluster.team.launch(query, options)
     } catch (error) {
       if (error instanceof ConfigurationError && error.details.path === 'runId') throw otherBody()
-      if (error instanceof DramatisError) throw error
-      throw away(`The cluster takes nothing now: ${describe(error)}.`)
+      throw error
     }
   }
 
@@ -546,7 +540,7 @@ export class ClusterFront {
 
   /** A request about something that one shard has, such as a dead letter: the first one that knows it answers. */
   async #ofTeam(call: FrontCall, cluster: ServedCluster): Promise<Response> {
-    const shard = call.query.shard as number | undefined
+    const shard = (call.query.shard as number | undefined) ?? (cluster.team.shards === 1 ? 0 : undefined)
     if (shard !== undefined) return this.#ofShard(call, cluster, shard)
     if (call.name === 'watchTeam' || call.name === 'sendMessage') throw needsShard(cluster)
     let answer = await this.#firstHere(call, cluster).catch((error: unknown) => error)
@@ -564,8 +558,15 @@ export class ClusterFront {
     if (served) return this.#plain(call, served)
     const { caller, request } = call
     const response = await this.#sent(call, cluster, shard, { caller, shard }, request.signal)
+    if (response?.ok && call.name === 'watchTeam') return this.#streamed(call, response)
     if (response && !response.headers.has(MOVED)) return passed(response)
     throw away(`No process has shard ${shard} now.`)
+  }
+
+  /** Passes a stream on as it comes. */
+  #streamed({ request, caller }: FrontCall, { body }: Response): Response {
+    const frames = () => body?.pipeThrough(new TextDecoderStream()) ?? toNobody()
+    return this.#service.streams.respond({ request, caller, form: streamFormOf(request) ?? 'sse', frames })
   }
 
   async #firstHere(call: FrontCall, cluster: ServedCluster): Promise<Response> {
@@ -596,6 +597,24 @@ async function* toldHere(team: Team, id: string, wanted: Wanted): AsyncGenerator
   if (!wanted.signal.aborted && isOver(run) && (await isCurrent(team))) yield OVER
 }
 
+const NEVER = new AbortController().signal
+
+/** Asks the engine, which may be away: not for ever. @throws HttpError */
+async function bounded<T>(left: AbortSignal, ask: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const late = new AbortController()
+  const timer = systemClock.timer(OWNER_MS, () => late.abort(new Error('its database does not answer')))
+  const { signal, forget } = anyAborted([left, late.signal])
+  try {
+    return await ask(signal)
+  } catch (error) {
+    if (error instanceof DramatisError || error instanceof HttpError) throw error
+    throw away(`The cluster takes nothing now: ${describe(error)}.`)
+  } finally {
+    timer.cancel()
+    forget()
+  }
+}
+
 /** Checks whether a team still has its log, and what it has said stands there. */
 const isCurrent = (team: Team): Promise<boolean> =>
   team.flush().then(
@@ -614,6 +633,8 @@ async function isAnswered(team: Team, kept: Exclude<Kept, { threadId: string }>)
       return event.answer === given && event.by?.at(-1)?.id === kept.caller.id
   return false
 }
+
+async function* toNobody(): AsyncGenerator<string> {}
 
 async function* linesOf(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
   let rest = ''
