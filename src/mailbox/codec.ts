@@ -30,7 +30,6 @@ import {
   senderOf,
   TIME,
   TO_ALL,
-  typeOf,
   WHO,
 } from './frame.ts'
 import { nestsTooDeep } from './json.ts'
@@ -106,11 +105,11 @@ function metadataIn(text: string | undefined): Record<string, unknown> {
 }
 
 /**
- * Returns the agent in whose name the protocol script gives a task; undefined for any other message. No agent can claim
- * it: the sender of a frame is checked.
+ * Returns the agent in whose name the protocol script gives a task or asks for a proposal; undefined for any other
+ * message. No agent can claim it: the sender of a frame is checked.
  */
 export function actingSender(memory: Memory, at: number): string | undefined {
-  return senderOf(memory, at) === SCRIPT && typeOf(memory, at) === 'delegate' ? actingAt(memory, at) : undefined
+  return senderOf(memory, at) === SCRIPT && kindOf(memory, at) === REQUEST ? actingAt(memory, at) : undefined
 }
 
 /** Returns the agent in whose name the script has given the task that is answered; undefined for any other message. */

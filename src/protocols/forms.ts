@@ -9,6 +9,7 @@ import type { ModelSchema } from '../actors/definition/tool.ts'
 import { jsonIn, jsonSchemaOf } from '../actors/model/structured-output.ts'
 import type { SubTask, SubTaskResult } from '../mailbox/sub-task.ts'
 import { isObject } from '../shared/checks.ts'
+import { own } from '../shared/values.ts'
 import { COMPARISONS, OUTCOMES } from './run-if.ts'
 import { circleAmong, MOST_TASKS } from './tasks.ts'
 
@@ -225,13 +226,27 @@ function fromText(given: unknown): unknown {
   return isObject(value) ? value : undefined
 }
 
+/** Names of fields of a sub-task (`SubTask`), and those that a plan has for them. */
+const WORDS: Readonly<Record<string, string>> = { assignedAgentRole: 'agent', toolName: 'tool', subTaskInput: 'input' }
+
+/** Adds what a plan has under a sub-task's name, `toolName` or `tool_name`, under its own: it would be lost. */
+function inWordsOfPlans(given: unknown): unknown {
+  if (!isObject(given)) return given
+  const fields: Record<string, unknown> = { ...given }
+  for (const [key, value] of Object.entries(given)) {
+    const name = key.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
+    fields[own(WORDS, name) ?? name] ??= value
+  }
+  return fields
+}
+
 type Assigned = { agent: string; apiKeysConfigRef?: string | undefined }
 
 function planOf<Task extends z.ZodType<Assigned>>(workers: readonly Worker[], task: Task, most: number) {
   let isSentBack = false
   return z
     .object({
-      tasks: z.array(task).max(most),
+      tasks: z.array(z.preprocess(inWordsOfPlans, task)).max(most),
       reasoning: absent(reasoning().optional()),
     })
     .superRefine(({ tasks, reasoning }, context) => {

@@ -115,7 +115,10 @@ export function methods(...names: readonly string[]): Check {
 export function shape<T>(fields: Fields<T>, ...required: readonly (keyof T)[]): Check {
   const known = Object.keys(fields)
   return (value, path) => {
-    if (!isObject(value)) throw refused(path || 'options', value, 'an object')
+    if (!isObject(value)) {
+      const accepted = path === '' ? 'an object' : `an object { ${known.join(', ')} }` // all options are too many to read
+      throw refused(path || 'options', value, accepted)
+    }
     const at = (key: string) => (path === '' ? key : `${path}.${key}`)
     // Unknown fields first: a required field that seems to be missing is usually there under a mistyped name.
     for (const key of reading(path || 'options', () => Object.keys(value)))

@@ -164,6 +164,26 @@ t.test('a name in another case is asked for again, and the input of a tool may b
   t.match(sent(result, 'weather')[0]?.structuredData, { toolName: 'look', subTaskInput: { at: 'one' } })
 })
 
+t.test('a plan may have the names that the fields of a sub-task have, and loses nothing by it', async (t) => {
+  const tasks = [
+    { assignedAgentRole: 'weather', task: 'Rain?', toolName: 'look', subTaskInput: { at: 'one' } },
+    {
+      assigned_agent_role: 'weather',
+      task: 'Snow?',
+      tool_name: 'feel',
+      sub_task_input: { at: 'two' },
+      depends_on: [1],
+    },
+    { agent: 'weather', task: 'Hail?', tool: 'hear', toolName: 'look', input: null, subTaskInput: { at: 'three' } },
+  ]
+  const script = [{ agent: 'chief', reply: { tasks, reasoning: 'so' } }, word('None.')]
+  const { result } = await asked(t, script, { weather: echo })
+  const [rain, hail, snow] = sent(result, 'weather').map(({ structuredData }) => structuredData)
+  t.match(rain, { assignedAgentRole: 'weather', toolName: 'look', subTaskInput: { at: 'one' } })
+  t.match(hail, { toolName: 'hear', subTaskInput: { at: 'three' } })
+  t.match(snow, { toolName: 'feel', subTaskInput: { at: 'two' }, contextSummary: /Rain\?/ })
+})
+
 t.test('a script gives a plan as the call of its function, too', async (t) => {
   const input = { tasks: [{ agent: 'a', task: 'A' }], reasoning: 'one thing' }
   const { result } = await asked(t, [{ toolCall: { name: 'create_plan', input } }, word('Done.')], { a: echo })

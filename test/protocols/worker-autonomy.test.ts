@@ -51,6 +51,9 @@ t.test('low: the manager approves or corrects what a worker proposes, and review
       'Is what "ann" has done for task 2 approved? no',
     ])
     const proposing = result.messageHistory.find(({ recipient, type }) => recipient === 'ann' && type === 'request')
+    t.equal(proposing?.sender, 'boss')
+    const flow = result.orchestrationTrace.messageFlow.filter(({ from, to }) => [from, to].includes('bob'))
+    t.same(new Set(flow.flatMap(({ from, to }) => [from, to])), new Set(['boss', 'bob']))
     t.match(proposing?.content, /^Say in a few sentences .*\n\n# Task\n\ndig\n\n# Results of earlier tasks/)
   }
 })

@@ -407,6 +407,12 @@ t.test('options that are no object are refused', async (t) => {
   }
 })
 
+t.test('what is no object is refused with the fields of the one that is wanted', async (t) => {
+  const { message } = errorFor({ agents, budget: { perRun: 400 } })
+  t.equal(message, 'budget.perRun: got 400; accepted: an object { tokens, perAgentTokens }.')
+  t.match(errorFor({ agents, supervision: 'off' }).message, /^supervision: got "off"; accepted: an object \{ \w+, /)
+})
+
 t.test('a team has a list of at least one role', async (t) => {
   t.equal(detailsOf({ agents: undefined }), 'agents: nothing')
   t.equal(detailsOf({ agents: [] }), 'agents: an empty list')
