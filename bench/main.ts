@@ -35,6 +35,7 @@ import { b24 } from './b24.ts'
 import { b25 } from './b25.ts'
 import { b26 } from './b26.ts'
 import type { Benchmark, BenchmarkOptions } from './benchmark.ts'
+import { b27, b28 } from './cluster.ts'
 import { criteria } from './criteria.ts'
 import { machine, machineText } from './machine.ts'
 import { b15, b16 } from './many-agents.ts'
@@ -69,6 +70,8 @@ const benchmarks: readonly Benchmark[] = [
   b24,
   b25,
   b26,
+  b27,
+  b28,
   criteria,
 ]
 

@@ -44,8 +44,8 @@ const MEMBERS = `select m.id, m.host, m.pid, m.address, m.version from dramatis.
 
 const SUBMIT = `with fresh as (
     insert into dramatis.task (cluster, id, shard, hash, body, at)
-    values ($1, $2, $3, $4, $5, clock_timestamp() - $7 * interval '1 ms') on conflict do nothing
-    returning id, pg_notify($6, 'shard ' || shard))
+    values ($1, $2, $3, $4, $5, clock_timestamp() - $6 * interval '1 ms') on conflict do nothing
+    returning id)
   select (select count(*)::int from fresh) as fresh, (select hash from dramatis.task where cluster = $1 and id = $2) as hash`
 
 /**
@@ -64,10 +64,8 @@ const TAKE = `with seen as (
   where t.cluster = $1 and t.shard = $2 and t.settled is null and t.given is distinct from $3 and t.id <> all($4)
   order by t.n limit 100`
 
-const SETTLE = `with done as (
-    update dramatis.task set status = $3, result = $4, settled = clock_timestamp(), body = null
-    where cluster = $1 and id = $2 and settled is null returning id)
-  select pg_notify($5, 'settled ' || id) from done`
+const SETTLE = `update dramatis.task set status = $3, result = $4, settled = clock_timestamp(), body = null
+  where cluster = $1 and id = $2 and settled is null`
 
 /** Puts again an outcome that somebody was told, with its task if that is gone too. */
 const PUT = `with done as (
@@ -76,6 +74,8 @@ const PUT = `with done as (
     do update set status = excluded.status, result = excluded.result, settled = excluded.settled, body = null
     where t.settled is null returning id)
   select pg_notify($7, 'settled ' || id) from done`
+
+const NOTIFY = 'select pg_notify($1, payload) from unnest($2::text[]) as payload'
 
 const OUTCOME = 'select shard, hash, status, result from dramatis.task where cluster = $1 and id = $2'
 
@@ -105,6 +105,7 @@ export class PostgresStore implements ClusterStore {
   readonly #shards: number
   readonly #database: Database
   readonly #channel: string
+  readonly #notices = new Set<string>()
   readonly #warn: (text: string) => void
   readonly #logs = new Set<PostgresLog>()
   readonly #said = new Map<string, Said>()
@@ -170,7 +171,7 @@ export class PostgresStore implements ClusterStore {
   /** `ageMs`: time since it was accepted, if it is submitted again because the database has lost it. */
   async submit(task: ClusterTask, ageMs = 0): Promise<'fresh' | 'known' | 'conflict'> {
     const { id, shard, hash, body } = task
-    const values = [this.#cluster, id, shard, hash, body, this.#channel, ageMs]
+    const values = [this.#cluster, id, shard, hash, body, ageMs]
     const { rows } = await this.#database.ask<{ fresh: number; hash: string | null }>(SUBMIT, values)
     const [row] = rows
     if (row?.fresh === 0) {
@@ -183,6 +184,7 @@ export class PostgresStore implements ClusterStore {
       ])
     }
     this.#say(id, { task })
+    if (row?.fresh !== 0) this.tell({ shard })
     return row?.fresh === 0 ? 'known' : 'fresh'
   }
 
@@ -195,8 +197,9 @@ export class PostgresStore implements ClusterStore {
   }
 
   async settle(id: string, outcome: TaskOutcome): Promise<void> {
-    await this.#database.ask(SETTLE, [this.#cluster, id, outcome.status, outcome.body, this.#channel])
+    await this.#database.ask(SETTLE, [this.#cluster, id, outcome.status, outcome.body])
     this.#say(id, { outcome })
+    this.tell({ settled: id })
   }
 
   async outcome(id: string): Promise<TaskState | undefined> {
@@ -210,10 +213,16 @@ export class PostgresStore implements ClusterStore {
     return { shard, outcome }
   }
 
+  /** Apart from what is written: transactions that notify commit one after the other, and these wait for no disk. */
   tell(notice: ClusterNotice): void {
     const [[what, key] = []] = Object.entries(notice)
-    const payload = `${what} ${key}`
-    this.#database.ask('select pg_notify($1, $2)', [this.#channel, payload]).catch(() => {}) // it may always get lost
+    this.#notices.add(`${what} ${key}`)
+    if (this.#notices.size > 1) return // it goes with the first
+    setImmediate(() => {
+      const all = [...this.#notices]
+      this.#notices.clear()
+      this.#database.ask(NOTIFY, [this.#channel, all]).catch(() => {}) // it may always get lost
+    })
   }
 
   get news(): string {

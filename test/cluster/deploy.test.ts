@@ -6,9 +6,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { PostgresServer, postgresFolder } from '../../examples/cluster-demo/postgres-server.ts'
 import { createTeam } from '../../src/index.ts'
+import { howMany } from '../how-many.ts'
 
 const bin = postgresFolder()
-const RUNS = Number(process.env.DRAMATIS_PARKED_RUNS ?? 100)
+const RUNS = howMany(100, 1_000)
 const SHARDS = 6
 const module = new URL('../fixtures/cluster/asking.js', import.meta.url)
 

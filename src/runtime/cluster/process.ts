@@ -7,6 +7,7 @@ import type { Logger } from '../../actors/definition/tool.ts'
 import type { Scheduler, Timer } from '../../shared/clock.ts'
 import { DramatisError, describe } from '../../shared/errors.ts'
 import { unlessAborted } from '../../shared/on-abort.ts'
+import { BoundedMap } from '../log/run-log.ts'
 import type {
   ClusterMember,
   ClusterStore,
@@ -55,6 +56,7 @@ const LOOK_MS = 500
 /** Every so many times it also asks for all outcomes that somebody waits for. */
 const LOOKS_AN_ASK = 4
 const PAUSE_MS = 200
+const MOST_FRESH = 10_000
 /** Time in ms between two exchanges of news. */
 const NEWS_MS = 1_000
 
@@ -78,6 +80,8 @@ export class ClusterProcess {
   readonly #opening = new Set<number>()
   /** Wakers of those who wait for the outcome of a task, by its id. */
   readonly #waiting = new Map<string, Set<() => void>>()
+  /** Tasks that this process was the first to submit, and of which it has heard nothing since: they are not settled. */
+  readonly #fresh = new BoundedMap<string, true>(MOST_FRESH)
   /** Members that give their shards up: they take no share any more. */
   readonly #leavers = new Set<string>()
   readonly #lookers = new Set<(view: ClusterView) => void>()
@@ -132,7 +136,9 @@ export class ClusterProcess {
 
   /** Takes a task into the cluster, from any process. @throws what the engine has thrown last, when `signal` aborts */
   async submit(task: ClusterTask, signal?: AbortSignal): Promise<'fresh' | 'known' | 'conflict'> {
+    this.#fresh.set(task.id, true)
     const accepted = await this.#patiently(() => this.#options.store.submit(task), signal)
+    if (accepted !== 'fresh') this.#fresh.delete(task.id)
     this.#take(task.shard)
     return accepted
   }
@@ -142,8 +148,10 @@ export class ClusterProcess {
     for (;;) {
       const told = this.#told(id)
       try {
-        const state = await this.state(id, signal)
-        if (!state || state.outcome) return state?.outcome
+        if (!this.#fresh.delete(id)) {
+          const state = await this.state(id, signal)
+          if (!state || state.outcome) return state?.outcome
+        }
         await told.wait(signal)
       } finally {
         told.forget()
@@ -388,6 +396,7 @@ export class ClusterProcess {
   }
 
   #wake(id: string): void {
+    this.#fresh.delete(id)
     for (const wake of this.#waiting.get(id) ?? []) wake()
   }
 
