@@ -323,7 +323,7 @@ export class Database {
       if (connection?.refusal) throw connection.refusal
       if (!connection || !this.#counts(connection)) throw passing('a connection of an older timeline')
       connection.unsure = false
-      const result = await client.query<Row>(text, [...values])
+      const result = await client.query<Row>({ name: nameOf(text), text, values: [...values] })
       if (!this.#counts(connection) || connection.unsure)
         throw passing('answered by an older timeline, or without the standby')
       return result
@@ -470,6 +470,17 @@ export async function loadPg(): Promise<Pg> {
     const text = `A cluster on PostgreSQL needs the package pg: npm install pg (${describe(error)}).`
     throw new ConfigurationError(text, { path: 'cluster.url' }, error)
   }
+}
+
+const names = new Map<string, string>()
+
+/** Name of a statement: the server parses and plans what has one once for each connection. */
+function nameOf(text: string): string {
+  const known = names.get(text)
+  if (known !== undefined) return known
+  const name = `dramatis_${names.size}`
+  names.set(text, name)
+  return name
 }
 
 interface EpochRow extends pg.QueryResultRow {
