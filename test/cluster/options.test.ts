@@ -27,6 +27,11 @@ const refusals: Record<string, { cluster?: unknown; rest?: object; path: string;
     path: 'cluster.times.ttlMs',
     message: /milliseconds/,
   },
+  'a time for the hand-over that is none': {
+    cluster: { url, handOverMs: -1 },
+    path: 'cluster.handOverMs',
+    message: /milliseconds/,
+  },
   'a place of the log': { rest: { stateManagement: { path: 'log' } }, path: 'stateManagement.path', message: /engine/ },
   'a budget over all shards': {
     rest: { budget: { perTeam: { tokens: 100, windowMs: 1_000 } } },

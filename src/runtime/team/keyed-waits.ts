@@ -7,7 +7,7 @@
 import { randomUUID } from 'node:crypto'
 import { correlationOf, kindOf, lengthOf, limitOf, QUIET } from '../../mailbox/frame.ts'
 import type { Scheduler } from '../../shared/clock.ts'
-import { DeadlockError } from '../../shared/errors.ts'
+import { DeadlockError, describe } from '../../shared/errors.ts'
 import type { Reader } from '../host/journal.ts'
 import { isProbe } from '../host/replies.ts'
 import type { Alarm, Batch } from '../log/records.ts'
@@ -23,8 +23,8 @@ const STALE_MS = 1_500
 /** Time in ms that a turn has to say whether it only waits. */
 const ANSWER_MS = 100
 
-/** Number of edges in what is told at once: engines take no long notices. */
-const MOST_TOLD = 10
+/** Characters of what is told at once: engines take no long notices. */
+const LONGEST_TOLD = 3_600
 const MOST_REMEMBERED = 1_024
 
 /** Wait as others are told of it. */
@@ -172,7 +172,13 @@ export class KeyedWaits {
     if (this.#isLooking) return
     this.#isLooking = true
     const look = async () => {
-      await this.#look()
+      try {
+        await this.#look()
+      } catch (error) {
+        const [team] = this.teams
+        const text = 'the waits for requests with a key could not be looked at; they are again soon'
+        team?.requests.supervisor.logger.warn({ error: describe(error) }, text)
+      }
       this.#isLooking = false
       if ([...this.teams].some(({ requests }) => requests.waits.size > 0)) this.look()
     }
@@ -181,8 +187,9 @@ export class KeyedWaits {
 
   /** Takes what another process has told. */
   hear(text: string): void {
-    const { from, edges, waits } = JSON.parse(text) as Notice
-    if (from === this.#name) return
+    const notice = noticeIn(text)
+    if (!notice || notice.from === this.#name) return
+    const { edges, waits } = notice
     const at = this.#clock.monotonic()
     for (const [id, on] of edges) if (!this.#edges.get(id)?.isOwn) this.#edges.set(id, { on, at, isOwn: false })
     for (const [id, told] of Object.entries(waits)) this.#waits.set(id, told)
@@ -197,13 +204,31 @@ export class KeyedWaits {
     for (const id of this.#waits.keys()) if (!named.has(id)) this.#waits.delete(id)
     const waits = this.#ownWaits.filter(({ id }) => named.has(id)).map(({ id, told }) => [id, told] as const)
     for (const [id, told] of waits) this.#waits.set(id, told)
-    for (let from = 0; from < Math.max(own.length, waits.length); from += MOST_TOLD) {
-      const edges = own.slice(from, from + MOST_TOLD)
-      const some = Object.fromEntries(waits.slice(from, from + MOST_TOLD))
-      this.#name ??= randomUUID()
-      this.tell?.(JSON.stringify({ from: this.#name, edges, waits: some } satisfies Notice))
-    }
+    if (this.tell) for (const text of this.#textsOf(own, waits)) this.tell(text)
     this.#judge(at)
+  }
+
+  /** Yields what is told, in texts that engines take. An edge that is too long is left out: its circle is not found. */
+  *#textsOf(edges: readonly Edge[], waits: readonly (readonly [string, Told])[]): Generator<string> {
+    this.#name ??= randomUUID()
+    const parts = [
+      ...edges.map((edge) => ({ edges: [edge], waits: {} })),
+      ...waits.map(([id, told]) => ({ edges: [], waits: { [id]: told } })),
+    ]
+    let notice: Notice = { from: this.#name, edges: [], waits: {} }
+    let length = 0
+    for (const part of parts) {
+      const more = JSON.stringify(part).length
+      if (more > LONGEST_TOLD) continue
+      if (length + more > LONGEST_TOLD) {
+        yield JSON.stringify(notice)
+        notice = { from: this.#name, edges: [], waits: {} }
+        length = 0
+      }
+      notice = { ...notice, edges: [...notice.edges, ...part.edges], waits: { ...notice.waits, ...part.waits } }
+      length += more
+    }
+    if (length > 0) yield JSON.stringify(notice)
   }
 
   get #ownWaits(): { id: string; wait: KeyedWait; team: KeyedTeam; told: Told }[] {
@@ -275,6 +300,16 @@ export class KeyedWaits {
         })
     }
     victim?.wait.reject(errorOf(waits, victim.told))
+  }
+}
+
+/** Undefined: a process of another version tells it in other words. */
+function noticeIn(text: string): Notice | undefined {
+  try {
+    const notice = JSON.parse(text) as Notice
+    return Array.isArray(notice.edges) && typeof notice.waits === 'object' ? notice : undefined
+  } catch {
+    return undefined
   }
 }
 
