@@ -127,6 +127,33 @@ t.test('HTTP from any process', { skip: !bin && 'no PostgreSQL is installed here
     t.equal((await two.send('DELETE', `/api/tasks/${begun[0]}`)).status, 200)
   })
 
+  await t.test('nothing is accepted while the database is away, and nobody waits for ever', async (t) => {
+    const other = await PostgresServer.start(bin!)
+    t.teardown(() => other.remove())
+    const one = await served(t, { url: other.url, name: 'away' })
+    await sharedBy(one)
+    const { body } = await one.send('POST', '/api/tasks', {
+      body: { query: 'order' },
+      headers: { prefer: 'respond-async' },
+    })
+    const at = `/api/tasks/${body.id}`
+    const questionId = (await waiting(one, at)).questions[0].questionId
+    await other.kill()
+    const answer = { questionId, answer: 'yes' }
+    const answers = await Promise.all([
+      one.send('POST', '/api/tasks', { body: { query: 'slow' } }),
+      one.send('POST', `${at}/answers`, { body: answer }),
+      one.send('DELETE', at),
+      one.send('GET', '/api/tasks/none'),
+    ])
+    for (const { status, headers, body } of answers)
+      t.match([status, headers.get('retry-after'), body.code], [503, '2', 'SHARD_AWAY'])
+    t.equal((await one.send('GET', '/readyz')).status, 200)
+    await other.run()
+    while ((await one.send('POST', `${at}/answers`, { body: answer })).status === 503);
+    t.match((await one.send('GET', `${at}?wait=10`)).body, { status: 'finished', answer: 'order: yes' })
+  })
+
   await t.test('a run is answered and cancelled by the program, wherever its shard is', async (t) => {
     const [one, two] = await Promise.all([served(t, { url, name: 'program' }), served(t, { url, name: 'program' })])
     await sharedBy(one, two)

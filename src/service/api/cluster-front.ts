@@ -139,12 +139,12 @@ export class ClusterFront {
     if (peer) return this.#forPeer(call, peer)
     const { name, route, query, params } = call
     if (route.others) return this.#ofTask(call, params.id!)
-    if (name === 'listQuestions') return this.#list(call, [...this.#doors.keys()])
+    if (name === 'listQuestions') return inTime(this.#list(call, [...this.#doors.keys()]))
     const named = name === 'createTask' ? (call.body as TaskRequest).team : (query.team as string | undefined)
     const cluster = this.#service.teams.cluster(named)
     if (!cluster || !(name === 'createTask' || 'team' in route.query.shape)) return undefined
     if (name === 'createTask') return this.#createTask(call, cluster)
-    if (isList(name)) return this.#list(call, [cluster])
+    if (isList(name)) return inTime(this.#list(call, [cluster]))
     return this.#ofTeam(call, cluster)
   }
 
@@ -164,10 +164,9 @@ export class ClusterFront {
     if (route.others && !team.getRun(params.id!)) return this.#unknownHere(door, params.id!)
     const answer =
       name === 'taskEvents' ? this.#peerEvents(call, team) : this.#plain(call, this.#served(cluster, shard))
-    const response = await answer.catch((error: unknown) => error)
-    if (!(await isCurrent(team))) return moved()
-    if (response instanceof Response) return response
-    throw response
+    const given = await currentAnswer(team, call, answer)
+    if (given && 'error' in given) throw given.error
+    return given ?? moved()
   }
 
   /** A run may not have been taken by its owner yet; one with an outcome was given up by the log. */
@@ -216,8 +215,10 @@ export class ClusterFront {
     for (;;) {
       const team = door.held.get(shard)
       if (team?.getRun(id)) {
-        const response = await this.#plain(call)
-        if (await isCurrent(team)) return response
+        const given = await currentAnswer(team, call, this.#plain(call))
+        if (given && 'error' in given) throw given.error
+        if (given) return given
+        why = 'its log cannot be written now'
       } else if (team) {
         await this.#unknownHere(door, id)
       } else {
@@ -621,6 +622,37 @@ const isCurrent = (team: Team): Promise<boolean> =>
     () => true,
     () => false,
   )
+
+/**
+ * Resolves to the answer of an owner, or its error; to nothing if it is the owner no more, or if its log cannot be
+ * written now.
+ */
+async function currentAnswer(
+  team: Team,
+  { query }: FrontCall,
+  answer: Promise<Response>,
+): Promise<Response | { error: unknown } | undefined> {
+  const given = answer.catch((error: unknown) => ({ error }))
+  const current = given.then(async (each) => ((await isCurrent(team)) ? each : undefined))
+  return soon(current, OWNER_MS + 1_000 * Number(query.wait ?? 0))
+}
+
+/** @throws HttpError where a log cannot be written now, which holds up what is read from it. */
+async function inTime(answer: Promise<Response>): Promise<Response> {
+  const given = await soon(answer, OWNER_MS)
+  if (given) return given
+  throw away('The log of a shard cannot be written now.')
+}
+
+/** Resolves to nothing after that many ms. */
+async function soon<T>(work: Promise<T>, ms: number): Promise<T | undefined> {
+  const enough = new AbortController()
+  const late = systemClock.sleep(ms, enough.signal).then(
+    () => undefined,
+    () => undefined,
+  )
+  return Promise.race([work, late]).finally(() => enough.abort())
+}
 
 /** Checks whether a question was answered by that caller with that answer already: its owner had no time to say so. */
 async function isAnswered(team: Team, kept: Exclude<Kept, { threadId: string }>): Promise<boolean> {
