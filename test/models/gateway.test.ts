@@ -33,7 +33,7 @@ const teamOf = (client: ModelClient, role = {}) =>
     { model: client },
   )
 
-/** Of a caller whose cell is no more than that. */
+/** Of a caller whose agent is no more than that. */
 const settings = { modelTimeoutMs: 1_000 }
 
 const errorWith = async (client: ModelClient) => {
@@ -198,7 +198,7 @@ t.test('what a thread writes as a call and is none reaches no client', async (t)
     redactor: new Redactor(),
   })
   const caller = {
-    cell: { name: 'ann', index: 3, settings, messageIdOf: () => 'm' },
+    agent: { name: 'ann', index: 3, settings, messageIdOf: () => 'm' },
     run: { id: 'r' },
     turn: 1,
     say: () => {},
@@ -240,7 +240,7 @@ t.test('layers go around each call, the first outermost, and may refuse it', asy
       redactor,
     })
   const caller = {
-    cell: { name: 'ann', index: 3, settings, messageIdOf: () => 'm' },
+    agent: { name: 'ann', index: 3, settings, messageIdOf: () => 'm' },
     run: { id: 'r' },
     turn: 1,
   } as never
