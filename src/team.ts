@@ -1,7 +1,13 @@
 /** The composition root: joins the runtime, which knows no strategy, with the table of protocols. */
 import type { AgentRole } from './actors/definition/role.ts'
 import type { Tool } from './actors/definition/tool.ts'
-import { type OrchestrationConfig, preparedFor, protocolFrom, routesBySkills } from './protocols/index.ts'
+import {
+  type OrchestrationConfig,
+  preparedFor,
+  protocolFrom,
+  routesBySkills,
+  type UnnamedConfig,
+} from './protocols/index.ts'
 import type { ClusterStore } from './runtime/cluster/cluster-store.ts'
 import { type ClusterOptions, ClusterTeam, type InCluster } from './runtime/cluster/cluster-team.ts'
 import type { StateManagement, SyncPoint, TeamOptions } from './runtime/settings/options.ts'
@@ -18,8 +24,11 @@ export interface MultiAgentPatternOptions<Name extends string = string>
   extends Omit<TeamOptions, 'agents' | 'syncPoints'> {
   /** At least one; each with a name of its own. */
   agents: readonly AgentRole<Name>[]
-  /** How the agents work together. A misspelt agent does not compile. */
-  orchestration: OrchestrationConfig<NoInfer<Name>>
+  /**
+   * How the agents work together. A misspelt agent does not compile; in a configuration of a type without names, like
+   * `SequentialConfig`, it is refused when the team is made.
+   */
+  orchestration: OrchestrationConfig<NoInfer<Name>> | UnnamedConfig
   /** Places where agents wait for each other. Default: none. */
   syncPoints?: readonly SyncPoint<NoInfer<Name>>[]
 }
@@ -57,10 +66,11 @@ export class MultiAgentPattern<const Name extends string = string> extends TeamR
       file: placeOf(options) ?? callingFile(),
     })
     const names = settings.agents.map(({ name }) => name)
-    const protocol = protocolFrom(options.orchestration, names)
-    const prepared = preparedFor(options.orchestration, commons?.settings(settings) ?? settings, options)
+    const orchestration = options.orchestration as OrchestrationConfig // names are checked now, whatever its type says
+    const protocol = protocolFrom(orchestration, names)
+    const prepared = preparedFor(orchestration, commons?.settings(settings) ?? settings, options)
     super(prepared, protocol, kit, commons)
-    this.orchestration = options.orchestration as OrchestrationConfig
+    this.orchestration = orchestration
   }
 
   override getAgent(name: Name | (string & {})): AgentInstance | undefined {

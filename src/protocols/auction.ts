@@ -19,7 +19,7 @@ import { AgentFailedError, DramatisError, UnknownAgentError } from '../shared/er
 import { askFor, outcomeOf } from './asking.ts'
 import { resultOf } from './positions.ts'
 import { promptsOf, type Speak, speaking, withSections } from './prompts.ts'
-import { agentOf, agentsOf, choosing, namesIn, type Strategy } from './strategy.ts'
+import { type AgentName, type AnyAgent, agentOf, agentsOf, choosing, namesIn, type Strategy } from './strategy.ts'
 
 const AUCTION = {
   bid: BID_WANTED,
@@ -41,7 +41,7 @@ const AUCTION = {
  * @example
  * createTeam({ agents, orchestration: { strategy: 'auction', minimumBid: 0.3, onNoBids: 'assign_least_loaded' } })
  */
-export interface AuctionConfig<N extends string = string> {
+export interface AuctionConfig<N extends AgentName = AnyAgent> {
   strategy: 'auction'
   /**
    * Agents that may bid. Default: all agents except the auctioneer. Agents that are stopped, take no tasks

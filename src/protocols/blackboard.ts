@@ -13,7 +13,17 @@ import { combinedBy } from './combine.ts'
 import { entriesAsText, News, resultOfEntry, surest } from './news.ts'
 import { promptsOf, type Speak, speaking } from './prompts.ts'
 import { Workers } from './run-tasks.ts'
-import { agentOf, agentsOf, choosing, interestsOf, namesIn, type Strategy } from './strategy.ts'
+import {
+  type AgentName,
+  type AnyAgent,
+  agentOf,
+  agentsOf,
+  choosing,
+  type InterestsOf,
+  interestsOf,
+  namesIn,
+  type Strategy,
+} from './strategy.ts'
 
 const BLACKBOARD = {
   begin: '{query}',
@@ -47,7 +57,7 @@ const BLACKBOARD = {
  *   orchestration: { strategy: 'blackboard', interests: { analyst: ['dataset.*'], writer: ['finding.**'] } },
  * })
  */
-export interface BlackboardConfig<N extends string = string> {
+export interface BlackboardConfig<N extends AgentName = AnyAgent> {
   strategy: 'blackboard'
   /**
    * Agents that contribute. Default: all agents except the synthesizer that the team has when the run begins, in its
@@ -58,7 +68,7 @@ export interface BlackboardConfig<N extends string = string> {
    * Patterns of keys, as `subscribe` takes them, by the agent's name. Default: an agent is interested in all entries
    * except its own. An agent whose patterns match its own keys is asked again for them, up to `maxRounds`.
    */
-  interests?: Partial<Record<N, readonly string[]>>
+  interests?: InterestsOf<N>
   /**
    * Type of the entry that is the solution. Default: 'solution'. Of several such entries, the first with the highest
    * confidence counts.

@@ -23,7 +23,7 @@ import {
   TAKEN_APART,
   undone,
 } from './run-tasks.ts'
-import { agentOf, agentsOf, choosing, namesIn, type Strategy } from './strategy.ts'
+import { type AgentName, type AnyAgent, agentOf, agentsOf, choosing, namesIn, type Strategy } from './strategy.ts'
 import { type Finished, isDone, type PlannedTask } from './tasks.ts'
 
 /** Prompts to the agents that split a task and that combine its results. */
@@ -58,7 +58,7 @@ const COLLABORATE = {
  * @example
  * createTeam({ agents, orchestration: { strategy: 'collaborate', decomposer: 'planner', aggregation: 'join' } })
  */
-export interface CollaborateConfig<N extends string = string> {
+export interface CollaborateConfig<N extends AgentName = AnyAgent> {
   strategy: 'collaborate'
   /**
    * Agents that get tasks. Default: all agents except the synthesizer that the team has when a task is routed, in its

@@ -16,7 +16,7 @@ import {
   standsOf,
 } from './positions.ts'
 import { CONSENSUS, promptsOf, type Speak, speaking } from './prompts.ts'
-import { agentOf, agentsOf, choosing, namesIn, type Strategy } from './strategy.ts'
+import { type AgentName, type AnyAgent, agentOf, agentsOf, choosing, namesIn, type Strategy } from './strategy.ts'
 
 /**
  * Agents work towards one answer that enough of them support.
@@ -45,7 +45,7 @@ import { agentOf, agentsOf, choosing, namesIn, type Strategy } from './strategy.
  * @example
  * createTeam({ agents, orchestration: { strategy: 'consensus', consensusMethod: 'vote', tieBreaker: 'chair' } })
  */
-export interface ConsensusConfig<N extends string = string> {
+export interface ConsensusConfig<N extends AgentName = AnyAgent> {
   strategy: 'consensus'
   /** Agents that take part, at least two. Default: all except the tie-breaker, in the team's order. */
   agents?: readonly N[]

@@ -6,7 +6,7 @@ import { ReplyInvalidError } from '../shared/errors.ts'
 import { askFor, failureOf, lastWord, tooFewAnswers } from './asking.ts'
 import { resultOf } from './positions.ts'
 import { promptsOf, type Speak, speaking } from './prompts.ts'
-import { agentOf, agentsOf, type Strategy } from './strategy.ts'
+import { type AgentName, type AnyAgent, agentOf, agentsOf, type Strategy } from './strategy.ts'
 
 /**
  * Prompts of the strategy `debate`. `query` is the question, `position` the position of the debater, and `debate` the
@@ -47,7 +47,7 @@ const DEBATE = {
  * @example
  * createTeam({ agents, orchestration: { strategy: 'debate', debaters: ['advocate', 'critic'], judge: 'judge' } })
  */
-export interface DebateConfig<N extends string = string> {
+export interface DebateConfig<N extends AgentName = AnyAgent> {
   strategy: 'debate'
   /** Agents that argue, in the order in which they speak; at least two. */
   debaters: readonly N[]

@@ -3,7 +3,7 @@ import type { AgentRole, ToolReference } from '../actors/definition/role.ts'
 import { isObject } from '../shared/checks.ts'
 import { ConfigurationError, shown } from '../shared/errors.ts'
 import { own } from '../shared/values.ts'
-import type { OrchestrationConfig } from './index.ts'
+import type { OrchestrationConfig, UnnamedConfig } from './index.ts'
 import type { FlowMode, SupervisorConfig } from './supervisor.ts'
 
 /** Flow modes by their accepted names. `langgraph` is another name of the fixed flow. */
@@ -16,7 +16,7 @@ const MODES: Readonly<Record<string, FlowMode>> = {
 
 interface Switchable {
   agents: readonly AgentRole[]
-  orchestration: OrchestrationConfig
+  orchestration: OrchestrationConfig | UnnamedConfig
 }
 
 /**
@@ -42,7 +42,9 @@ export function inFlowMode<Options extends Switchable>(options: Options, mode: s
     throw wrong(mode, 'multi_agent', 'only a team of the strategy "supervisor" has such a flow. Unset it for this one.')
   }
   const switched = { ...options, orchestration: { ...orchestration, flow } }
-  return flow === 'tools' ? { ...switched, agents: equipped(options.agents, orchestration) } : switched
+  return flow === 'tools'
+    ? { ...switched, agents: equipped(options.agents, orchestration as SupervisorConfig) }
+    : switched
 }
 
 /** Gives the agent that answers alone the tools and keys of the others; of tools with one name the first is kept. */

@@ -13,7 +13,7 @@ import { resultOf } from './positions.ts'
 import { HIERARCHICAL, promptsOf, speaking } from './prompts.ts'
 import type { Ended } from './run-if.ts'
 import { titleOf } from './run-tasks.ts'
-import { agentOf, agentsOf, type Strategy } from './strategy.ts'
+import { type AgentName, type AnyAgent, agentOf, agentsOf, type Strategy } from './strategy.ts'
 import { joinedResults, nothingDone, statementsOf, type TaskResult } from './task-results.ts'
 import { runInOrder, unmetNeeds } from './tasks.ts'
 
@@ -80,7 +80,7 @@ function roleOf({ role, playedByModel }: AgentSettings, config: HierarchicalConf
  * @example
  * createTeam({ agents, orchestration: { strategy: 'hierarchical', manager: 'lead', workers: ['ann', 'bob'] } })
  */
-export interface HierarchicalConfig<N extends string = string> {
+export interface HierarchicalConfig<N extends AgentName = AnyAgent> {
   strategy: 'hierarchical'
   /** Agent that plans and gives the final answer; it may not be a worker. */
   manager: N

@@ -15,7 +15,7 @@ import { type DebateConfig, debate } from './debate.ts'
 import { type HierarchicalConfig, hierarchical } from './hierarchical.ts'
 import { type ParallelConfig, parallel } from './parallel.ts'
 import { type SequentialConfig, sequential } from './sequential.ts'
-import type { Strategy } from './strategy.ts'
+import type { AgentName, AnyAgent, Strategy, Unnamed } from './strategy.ts'
 import { type SupervisorConfig, supervisor } from './supervisor.ts'
 
 /* Strategy `custom`: the user's own protocol. It has the same verbs as the built-in ones, and no others. */
@@ -74,11 +74,8 @@ const moduleOptions = shape<Extract<CustomConfig, { module: unknown }>>(
   'module',
 )
 
-/**
- * Way in which a team works together. `Name` is the type of its agents' names, so that a misspelt name does not
- * compile.
- */
-export type OrchestrationConfig<Name extends string = string> =
+/** Configuration of a built-in strategy. */
+export type BuiltInConfig<Name extends AgentName> =
   | SequentialConfig<Name>
   | ParallelConfig<Name>
   | AuctionConfig<Name>
@@ -88,7 +85,15 @@ export type OrchestrationConfig<Name extends string = string> =
   | HierarchicalConfig<Name>
   | CollaborateConfig<Name>
   | SupervisorConfig<Name>
-  | CustomConfig<Name>
+
+/**
+ * Way in which a team works together. `Name` is the type of its agents' names, so that a misspelt name does not
+ * compile. Without it any names are taken, and are checked when the team is made.
+ */
+export type OrchestrationConfig<Name extends string = AnyAgent> = BuiltInConfig<Name> | CustomConfig<Name>
+
+/** A configuration whose type names no agents. */
+export type UnnamedConfig = BuiltInConfig<Unnamed>
 
 const strategies: readonly Strategy[] = [
   sequential,

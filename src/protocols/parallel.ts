@@ -6,7 +6,7 @@ import { flag, integer, oneOf, refused, rule, shape, wait } from '../shared/chec
 import { askEnough, tooFewAnswers } from './asking.ts'
 import { CONFLICT_RULES, type Combination, combine } from './conflicts.ts'
 import { resultOf } from './positions.ts'
-import { agentOf, agentsOf, choosing, namesIn, type Strategy } from './strategy.ts'
+import { type AgentName, type AnyAgent, agentOf, agentsOf, choosing, namesIn, type Strategy } from './strategy.ts'
 
 /**
  * Independent agents work on the same query at the same time, and their answers are combined into one. Source: document
@@ -17,7 +17,7 @@ import { agentOf, agentsOf, choosing, namesIn, type Strategy } from './strategy.
  * @example
  * createTeam({ agents, orchestration: { strategy: 'parallel', aggregationStrategy: 'vote', waitFor: 3 } })
  */
-export type ParallelConfig<N extends string = string> = {
+export type ParallelConfig<N extends AgentName = AnyAgent> = {
   strategy: 'parallel'
   /** Agents that work. Default: all agents except the judge and the aggregator, in the team's order. */
   agents?: readonly N[]
@@ -69,7 +69,7 @@ export type ParallelConfig<N extends string = string> = {
       judge?: N
       /** Default: the one agent of the team that is neither among `agents` nor the judge. */
       aggregator?: N | ((outputs: Outcome[], orchestrator: OrchestratorContext) => string | Promise<string>)
-    } & ({ agents: readonly N[] } | { aggregator: unknown }))
+    } & ({ agents: readonly N[] } | { aggregator: NonNullable<unknown> }))
 )
 
 const LIMIT = 'orchestration.maxConcurrent'

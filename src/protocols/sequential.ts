@@ -5,7 +5,7 @@ import { TaskRefusedError, UnknownAgentError } from '../shared/errors.ts'
 import { lastWord, withVerbs } from './asking.ts'
 import { FullContext } from './pass-on.ts'
 import { type Answer, resultOf } from './positions.ts'
-import { agentsOf, choosing, namesIn, type Strategy } from './strategy.ts'
+import { type AgentName, type AnyAgent, agentsOf, choosing, namesIn, type Strategy } from './strategy.ts'
 
 /**
  * A pipeline: each agent works on the answer of the one before it.
@@ -13,7 +13,7 @@ import { agentsOf, choosing, namesIn, type Strategy } from './strategy.ts'
  * @example
  * createTeam({ agents, orchestration: { strategy: 'sequential', agentOrder: ['writer', 'editor'] } })
  */
-export interface SequentialConfig<N extends string = string> {
+export interface SequentialConfig<N extends AgentName = AnyAgent> {
   strategy: 'sequential'
   /** Order of the agents; an agent may be in it more than once. Default: all agents, in the team's order. */
   agentOrder?: readonly N[]

@@ -8,6 +8,25 @@ import { type Check, isObject, refused } from '../shared/checks.ts'
 import { MessageRejectedError } from '../shared/errors.ts'
 import { nearest } from '../shared/text.ts'
 
+/*
+ * Names of agents in the types of configurations. A literal name is checked by the compiler. A configuration whose type
+ * names no agents, like `const config: SequentialConfig`, is taken by every team, which checks its names at run time.
+ */
+
+declare const unnamed: unique symbol
+
+/** Mark of `AnyAgent`. No literal text is assignable to it. */
+export type Unnamed = { readonly [unnamed]?: true }
+
+/** Name of any agent: a configuration that has it takes every text, and a team checks it when it is made. */
+export type AnyAgent = string & Unnamed
+
+/** Type of the names in a configuration: those of a team, or the mark of a type that names none. */
+export type AgentName = string | Unnamed
+
+/** Patterns of keys by the names of agents. */
+export type InterestsOf<N extends AgentName> = Partial<Record<Extract<N, string>, readonly string[]>> & Unnamed
+
 export function agentOf(team: readonly string[]): Check {
   return (name, path) => {
     if (typeof name === 'string' && team.includes(name)) return

@@ -26,7 +26,7 @@ import {
   titleOf,
   undone,
 } from './run-tasks.ts'
-import { agentOf, agentsOf, type Strategy } from './strategy.ts'
+import { type AgentName, type AnyAgent, agentOf, agentsOf, type Strategy } from './strategy.ts'
 import { type Finished, isDone, type PlannedTask } from './tasks.ts'
 
 /**
@@ -81,7 +81,7 @@ export type FlowMode = 'multi_agent' | 'graph' | 'tools'
  *   },
  * })
  */
-export interface SupervisorConfig<N extends string = string> {
+export interface SupervisorConfig<N extends AgentName = AnyAgent> {
   strategy: 'supervisor'
   /** Agent that makes the plan. */
   supervisor: N
