@@ -1,5 +1,7 @@
 /** A PostgreSQL server of a program's own, in a temporary folder, from where it is installed on this machine. */
+
 import { type ChildProcess, spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -25,6 +27,8 @@ export function postgresFolder(): string | undefined {
 }
 
 export class PostgresServer {
+  /** The server takes any; the processes know each other by it. */
+  readonly #password = randomUUID()
   readonly folder: string
   readonly port: number
   readonly #bin: string
@@ -41,7 +45,7 @@ export class PostgresServer {
   }
 
   get url(): string {
-    return `postgres://dramatis@127.0.0.1:${this.port}/postgres`
+    return `postgres://dramatis:${this.#password}@127.0.0.1:${this.port}/postgres`
   }
 
   static async start(bin: string, settings: readonly string[] = []): Promise<PostgresServer> {

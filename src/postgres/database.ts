@@ -554,7 +554,7 @@ export function hostsOf(url: string): string[] {
 
 /** An address without its password, for people. */
 function withoutSecrets(url: string): string {
-  return url.replace(/^(\w+:\/\/)[^@/]*@/, '$1')
+  return url.replace(/^(\w+:\/\/)[^@/]*@/, '$1').replace(/([?&]password=)[^&]*/, '$1...')
 }
 
 export function unreachable(url: string, error: unknown): ClusterUnreachableError {

@@ -3,11 +3,12 @@ import t from 'tap'
 import { PostgresServer, postgresFolder } from '../../examples/cluster-demo/postgres-server.ts'
 import { PostgresStore } from '../../src/postgres/index.ts'
 import { keyOf } from '../../src/runtime/cluster/address.ts'
-import { Peers } from '../../src/runtime/cluster/peers.ts'
+import { digestOf, Peers } from '../../src/runtime/cluster/peers.ts'
+import { EVERYTHING } from '../service/http/stage.ts'
 import { clusterTeam, idAt, served, sharedBy } from './served.ts'
 
 const bin = postgresFolder()
-const url = 'postgres://127.0.0.1:1/none'
+const url = 'postgres://ann:word@127.0.0.1:1/none'
 const SECRET = {
   SECRET: 'a secret of thirty-two characters',
   SHORT: 'too short',
@@ -20,6 +21,11 @@ const refusals: Record<string, { cluster: object; path: string; message: RegExp 
     cluster: { url, address: 'http://10.0.0.5:4747' },
     path: 'cluster.address',
     message: /a loopback address without cluster.secretEnv\. Put a secret of at least 32 characters/,
+  },
+  'an address without a secret or a password': {
+    cluster: { url: 'postgres://ann@127.0.0.1:1/none', address: 'http://127.0.0.1:4747' },
+    path: 'cluster.address',
+    message: /none without cluster.secretEnv or a password in cluster.url/,
   },
   'no address': { cluster: { url, address: 'here' }, path: 'cluster.address', message: /an http: or https: URL/ },
   'an address with a query': {
@@ -58,12 +64,13 @@ t.test('a request is believed once, for half a minute, as it was signed, by whom
   const request = { method: 'POST', path: '/api/tasks/a?wait=1', body: Buffer.from('{"a":1}') }
   const said = { caller: { id: 'ann', may: ['run'], tenant: 'acme' } }
   const signed = () => peers.sign('two', request, said)
-  t.same(peers.read('two', signed(), request), { said })
+  const digest = digestOf(request.body)
+  t.same(peers.read('two', signed(), request), { said, digest })
   const given = signed()
-  t.same(peers.read('two', given, request), { said })
+  t.same(peers.read('two', given, request), { said, digest })
   t.match(peers.read('two', given, request), { refusal: /sent before/ })
   t.match(peers.read('three', signed(), request), { refusal: /another process/ })
-  const changes = { method: 'DELETE', path: '/api/tasks/b?wait=1', body: Buffer.from('{"a":2}') }
+  const changes = { method: 'DELETE', path: '/api/tasks/b?wait=1' }
   for (const [field, value] of Object.entries(changes))
     t.match(peers.read('two', signed(), { ...request, [field]: value }), { refusal: /not signed/ }, field)
   const [text, mark] = signed().split('.') as [string, string]
@@ -73,7 +80,12 @@ t.test('a request is believed once, for half a minute, as it was signed, by whom
   t.match(peers.read('two', `${changed}.${mark}`, request), { refusal: /not signed/ }, 'the caller')
   for (const bad of ['', '.', 'a', `${text}.`, `${text}.${mark}0`, `.${mark}`])
     t.match(peers.read('two', bad, request), { refusal: /not signed/ }, bad)
-  const others = [keyOf({ url, name: 'other' }), keyOf({ url: 'postgres://ann:secret@127.0.0.1:1/none' })]
+  const urls = [
+    'postgres://ann:secret@127.0.0.1:1/none',
+    'postgres://ann@127.0.0.1:1/none?password=a',
+    'postgres://ann@127.0.0.1:1/none',
+  ]
+  const others = [keyOf({ url, name: 'other' }), ...urls.map((url) => keyOf({ url }))]
   const secrets = ['SECRET', 'OTHER'].map((secretEnv) => keyOf({ url, secretEnv }))
   for (const other of [...others, ...secrets])
     t.match(new Peers(other, () => now).read('two', signed(), request), { refusal: /not signed/ })
@@ -99,7 +111,7 @@ t.test(
     const path = `/api/tasks/${encodeURIComponent(id)}`
     const shard = one.team.shardOf(id)
     const body = Buffer.alloc(0)
-    const sign = (key: Buffer, caller: object, at = Date.now()) =>
+    const sign = (key: Buffer | undefined, caller: object, at = Date.now()) =>
       new Peers(key, () => at).sign(one.team.id, { method: 'GET', path, body }, { caller, shard })
     const ask = (given: string) => one.send('GET', path, { headers: { 'x-dramatis-peer': given } })
     const watcher = { id: 'ann', may: ['watch'] }
@@ -115,6 +127,17 @@ t.test(
       body: { detail: /31 s ago/ },
     })
     t.equal((await ask('')).status, 401)
+    const answer = { path: `${path}/answers`, method: 'POST', body: '{"questionId":"a","answer":"b"}' }
+    const signed = new Peers(keyOf(cluster), Date.now).sign(
+      one.team.id,
+      { ...answer, body: Buffer.from(answer.body) },
+      { caller: EVERYTHING, shard },
+    )
+    const altered = await one.send('POST', answer.path, {
+      body: { questionId: 'a', answer: 'c' },
+      headers: { 'x-dramatis-peer': signed },
+    })
+    t.match(altered, { status: 401, body: { detail: /body is not what was signed/ } })
     await run.cancel()
   },
 )
@@ -134,6 +157,21 @@ t.test(
     t.equal(answer.headers.get('retry-after'), '2')
   },
 )
+
+t.test('lists leave out processes that cannot be reached', { skip: !bin && 'no PostgreSQL' }, async (t) => {
+  const database = await PostgresServer.start(bin!)
+  t.teardown(() => database.remove())
+  const cluster = { url: database.url, name: 'lists' }
+  const one = await served(t, cluster)
+  const two = await served(t, cluster)
+  const gone = [1, 2].map(() => clusterTeam({ ...cluster, address: 'http://127.0.0.1:1' }))
+  t.teardown(() => Promise.all(gone.map((team) => team.close())))
+  await Promise.all(gone.map((team) => team.start()))
+  await sharedBy(one, two, ...gone.map((team) => ({ team })))
+  await one.team.execute('slow', { runId: idAt(two, 'a') })
+  for (let i = 0; i < 5; i++) t.match((await one.send('GET', '/api/tasks')).body.tasks, [{ id: idAt(two, 'a') }])
+  t.equal((await one.send('GET', '/api/tasks/none')).status, 404)
+})
 
 t.test('processes tell each other what is new of the engine', { skip: !bin && 'no PostgreSQL' }, async (t) => {
   const database = await PostgresServer.start(bin!)

@@ -23,8 +23,13 @@ t.test('what cannot be served by several processes is said at once', async (t) =
   await refused([team, '--cluster-secret-env', 'SERVE_NONE'], /SERVE_NONE that is not set/)
   await refused([team, '--cluster-address', 'http://10.0.0.5:4747'], /--cluster-secret-env/)
   await refused([team, '--host', '0.0.0.0', '--token-env', 'SERVE_TOKEN'], /say with --cluster-address/)
+  const everywhere = ['--host', '0.0.0.0', '--token-env', 'SERVE_TOKEN', '--cluster-address', 'http://127.0.0.1:4747']
+  await refused([team, ...everywhere], /--host 0\.0\.0\.0: name with --cluster-secret-env/)
   await refused([team, `other=${team}`, '--cluster-name', 'desk'], /several teams cannot have one name/)
-  await refused([team], /cannot be reached/, 1)
+  await refused([team, '--cluster-secret-env', 'SERVE_SECRET'], /cannot be reached/, 1)
+  const { surroundings, stderr } = fakeSurroundings()
+  t.equal(await main(['serve', team, '--cluster-shards', '4'], surroundings), 2)
+  t.match(stderr(), /--cluster-shards without --cluster/)
 })
 
 t.test('several processes serve a team', { skip: !bin && 'no PostgreSQL is installed here' }, async (t) => {

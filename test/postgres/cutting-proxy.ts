@@ -31,7 +31,7 @@ export class CuttingProxy {
   }
 
   get url(): string {
-    return `postgres://dramatis@127.0.0.1:${this.port}/postgres`
+    return `postgres://dramatis:dramatis@127.0.0.1:${this.port}/postgres`
   }
 
   /** Cuts what is connected and leads to that port from now on. */

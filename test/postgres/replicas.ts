@@ -59,7 +59,7 @@ export class Replicas {
   /** Address of the database as a process has it: all three hosts. */
   urlOf(process: number): string {
     const hosts = this.#nodes.map(({ doors }) => `127.0.0.1:${doors[process]!.port}`)
-    return `postgres://dramatis@${hosts.join(',')}/postgres`
+    return `postgres://dramatis:dramatis@${hosts.join(',')}/postgres`
   }
 
   /** Keeps all that is written from now on from the standbys. */

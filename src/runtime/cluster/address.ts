@@ -20,15 +20,17 @@ export interface PeerOptions {
 }
 
 /**
- * Key of a cluster: from its secret; without one, from what opens its database, which is enough on one machine.
+ * Key of a cluster: from its secret; without one, from the password of its database, which is enough on one machine.
+ * Undefined where there is neither.
  *
  * @throws ConfigurationError
  */
-export function keyOf({ url = '', name = 'default', secretEnv }: PeerOptions): Buffer {
+export function keyOf({ url = '', name = 'default', secretEnv }: PeerOptions): Buffer | undefined {
   const derived = (secret: string) => createHash('sha256').update(`dramatis peers\n${name}\n${secret}`).digest()
   if (secretEnv === undefined) {
-    const [, login = '', database = ''] = /^[a-z]+:\/\/(?:([^@/]*)@)?[^/]*\/?([^?]*)/.exec(url) ?? []
-    return derived([login, database, own(environment(), 'PGPASSWORD') ?? ''].join('\n'))
+    const [, inLogin, query = ''] = /^[a-z]+:\/\/(?:[^:@/]*:?([^@/]*)@)?[^?]*\??(.*)/.exec(url) ?? []
+    const password = inLogin || new URLSearchParams(query).get('password') || own(environment(), 'PGPASSWORD')
+    return password ? derived(password) : undefined
   }
   const secret = own(environment(), secretEnv) ?? ''
   if (secret.length >= LEAST) return derived(secret)
@@ -46,7 +48,13 @@ export function checkAddress(address: string, { secretEnv, url }: PeerOptions): 
   if (!parsed || !/^https?:$/.test(parsed.protocol) || parsed.search || parsed.hash || parsed.username)
     throw refusedAs('cluster.address', JSON.stringify(address), accepted)
   if (secretEnv !== undefined) return
-  if (url === undefined) throw refusedAs('cluster.address', 'an address', 'none without cluster.secretEnv', advice)
+  if (keyOf({ url }) === undefined)
+    throw refusedAs(
+      'cluster.address',
+      'an address',
+      'none without cluster.secretEnv or a password in cluster.url',
+      advice,
+    )
   if (!isLoopback(parsed))
     throw refusedAs('cluster.address', JSON.stringify(address), 'a loopback address without cluster.secretEnv', advice)
 }

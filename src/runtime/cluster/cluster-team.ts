@@ -161,7 +161,7 @@ export class ClusterTeam<Team extends TeamRuntime = TeamRuntime> implements Asyn
   readonly #teams = new Map<number, Team>()
   /** The team of a shard, to look at: its agents, its limits. It never starts. */
   readonly pattern: Team
-  readonly #key: Buffer
+  readonly #key: Buffer | undefined
   #address: string | undefined
   #isIn = false
   #door: Promise<ClusterDoor<Team>> | undefined

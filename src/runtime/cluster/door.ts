@@ -97,12 +97,9 @@ export class ClusterDoor<Team extends TeamRuntime = TeamRuntime> {
         signal: enough.signal,
         ...(request.body.length > 0 && { body: Buffer.from(request.body) }),
       })
-      if (!response.body) {
-        forget()
-        return response
-      }
-      const body = response.body.pipeThrough(new TransformStream({ flush: forget }))
-      return new Response(body, { status: response.status, headers: response.headers })
+      if (response.body) return new Response(ending(response.body, forget), response)
+      forget()
+      return response
     } catch (error) {
       forget()
       throw error
@@ -119,14 +116,41 @@ export class ClusterDoor<Team extends TeamRuntime = TeamRuntime> {
       {},
       { stays, signal },
     )
-    if (!response.ok) throw new Error(`process ${member.pid} on ${member.host} answers with ${response.status}`)
-    return response.json()
+    if (response.ok) return response.json()
+    await response.body?.cancel()
+    throw new Error(`process ${member.pid} on ${member.host} answers with ${response.status}`)
   }
 
-  /** Returns what a process of the cluster says with a request, or why that is not believed. */
-  read(given: string, request: PeerRequest): { said: unknown } | { refusal: string } {
+  /** False: only processes of this machine are believed. */
+  get hasSecret(): boolean {
+    return this.#options.hasSecret
+  }
+
+  /** Returns what a process of the cluster says with a request, or why that is not believed: see `Peers`. */
+  read(given: string, request: Omit<PeerRequest, 'body'>): ReturnType<Peers['read']> {
     return this.#options.peers.read(this.id, given, request)
   }
+}
+
+/** Calls back once, when the body was read, has failed or is not wanted any more. */
+function ending(body: ReadableStream<Uint8Array>, ended: () => void): ReadableStream<Uint8Array> {
+  const reader = body.getReader()
+  return new ReadableStream({
+    async pull(controller) {
+      try {
+        const { done, value } = await reader.read()
+        if (!done) return controller.enqueue(value)
+        controller.close()
+      } catch (error) {
+        controller.error(error)
+      }
+      ended()
+    },
+    async cancel(reason) {
+      ended()
+      await reader.cancel(reason)
+    },
+  })
 }
 
 function saidIn(outcome: TaskOutcome | undefined): unknown {

@@ -2,7 +2,7 @@
  * How processes of a cluster know a request of each other: who sends it names the process that it is for, signs it with
  * what they share, and what it says holds for half a minute and once.
  */
-import { createHash, createHmac, randomUUID, timingSafeEqual } from 'node:crypto'
+import { createHash, createHmac, randomBytes, randomUUID, timingSafeEqual } from 'node:crypto'
 
 /** A request of one process to another. */
 export interface PeerRequest {
@@ -21,6 +21,8 @@ interface Letter {
   /** Epoch ms. */
   readonly at: number
   readonly nonce: string
+  /** Of the body, which is read only when the rest is believed. */
+  readonly digest: string
   readonly said: unknown
 }
 
@@ -30,25 +32,35 @@ export class Peers {
   /** Nonces of requests that would still hold, with the time of each. */
   readonly #seen = new Map<string, number>()
 
-  constructor(key: Buffer, now: () => number) {
-    this.#key = key
+  /** Without a key nobody is believed. */
+  constructor(key: Buffer | undefined, now: () => number) {
+    this.#key = key ?? randomBytes(32)
     this.#now = now
   }
 
   /** Returns what goes with a request to a process, so that it believes what is `said`. */
   sign(to: string, request: PeerRequest, said: unknown): string {
-    const letter: Letter = { to, at: this.#now(), nonce: randomUUID(), said }
+    const letter: Letter = { to, at: this.#now(), nonce: randomUUID(), digest: digestOf(request.body), said }
     const text = Buffer.from(JSON.stringify(letter)).toString('base64url')
     return `${text}.${this.#mark(text, request).toString('base64url')}`
   }
 
-  /** Returns what a process of the cluster has said with its request, or why that is not believed. */
-  read(self: string, given: string, request: PeerRequest): { said: unknown } | { refusal: string } {
+  /**
+   * Returns what a process of the cluster has said with its request, and the digest that its body must have, or why that
+   * is not believed.
+   */
+  read(
+    self: string,
+    given: string,
+    request: Omit<PeerRequest, 'body'>,
+  ): { said: unknown; digest: string } | { refusal: string } {
     const [text = '', mark = ''] = given.split('.')
     const [expected, got] = [this.#mark(text, request), Buffer.from(mark, 'base64url')]
     if (got.length !== expected.length || !timingSafeEqual(got, expected))
-      return { refusal: 'it is not signed by a process of this cluster: is the secret of cluster.secretEnv the same?' }
-    const { to, at, nonce, said } = JSON.parse(Buffer.from(text, 'base64url').toString()) as Letter
+      return {
+        refusal: 'it is not signed by a process of this cluster: have both the same cluster.secretEnv or cluster.url?',
+      }
+    const { to, at, nonce, digest, said } = JSON.parse(Buffer.from(text, 'base64url').toString()) as Letter
     const now = this.#now()
     if (to !== self) return { refusal: 'it is for another process' }
     if (Math.abs(now - at) > HOLDS_MS)
@@ -59,11 +71,12 @@ export class Peers {
     }
     if (this.#seen.has(nonce)) return { refusal: 'it was sent before' }
     this.#seen.set(nonce, at)
-    return { said }
+    return { said, digest }
   }
 
-  #mark(text: string, { method, path, body }: PeerRequest): Buffer {
-    const digest = createHash('sha256').update(body).digest('hex')
-    return createHmac('sha256', this.#key).update([text, method, path, digest].join('\n')).digest()
+  #mark(text: string, { method, path }: Omit<PeerRequest, 'body'>): Buffer {
+    return createHmac('sha256', this.#key).update([text, method, path].join('\n')).digest()
   }
 }
+
+export const digestOf = (body: Uint8Array): string => createHash('sha256').update(body).digest('hex')

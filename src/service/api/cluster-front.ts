@@ -6,6 +6,7 @@ import { v4 } from 'uuid'
 import { ConfigurationError, DramatisError, type Team } from '../../index.ts'
 import { PEER_HEADER, PEER_PATH } from '../../runtime/cluster/address.ts'
 import type { ClusterDoor } from '../../runtime/cluster/door.ts'
+import { digestOf } from '../../runtime/cluster/peers.ts'
 import { readTypes } from '../../runtime/runs/events.ts'
 import { systemClock } from '../../shared/clock.ts'
 import { describe } from '../../shared/errors.ts'
@@ -14,7 +15,7 @@ import type { Caller } from '../http/options.ts'
 import { HttpError, httpErrorOf, jsonIn, problemResponse, readText } from '../http/problem.ts'
 import { type Operation, type Route, routes } from '../http/routes.ts'
 import { isoTime, type Task, type TaskRequest } from '../http/schemas.ts'
-import { firstOf, streamFormOf } from '../http/streams.ts'
+import { firstOf, remoteAddress, streamFormOf } from '../http/streams.ts'
 import { isOver, pathOf, type ServedTeam } from '../http/task-view.ts'
 import { givenTo, json, noTask, otherBody, type ServedCluster, type Service } from '../http/tasks.ts'
 import { toldEvent } from '../shared/json-text.ts'
@@ -115,12 +116,17 @@ export class ClusterFront {
     const { method } = request
     const given = request.headers.get(PEER_HEADER)
     if (given === null) return undefined
-    const text = method === 'GET' ? '' : await readText(request, this.#service.settings.limits)
     let why = 'no team of this service runs over several processes'
     for (const [cluster, door] of this.#doors) {
-      const read = door.read(given, { method, path, body: Buffer.from(text) })
-      if ('said' in read) return { ...(read.said as Said), cluster, text }
-      why = read.refusal
+      const read = door.read(given, { method, path })
+      if ('refusal' in read) why = read.refusal
+      else if (!door.hasSecret && !isOfThisMachine(request))
+        why = 'it comes from another machine, and cluster.secretEnv is not set'
+      else {
+        const text = method === 'GET' ? '' : await readText(request, this.#service.settings.limits)
+        if (digestOf(Buffer.from(text)) === read.digest) return { ...(read.said as Said), cluster, text }
+        why = 'its body is not what was signed'
+      }
     }
     const detail = `A request in the name of a process of the cluster was refused: ${why}.`
     throw new HttpError('UNAUTHORIZED', detail, { headers: { [PEER_HEADER]: 'refused' } })
@@ -202,7 +208,10 @@ export class ClusterFront {
   /** A run that is no task of the cluster, or whose outcome is kept no more: its log may still have it. */
   async #anywhere(call: FrontCall): Promise<Response | undefined> {
     for (const cluster of this.#doors.keys())
-      for await (const { response } of this.#asked(call, cluster)) if (response.ok) return passed(response)
+      for await (const { response } of this.#asked(call, cluster)) {
+        if (response.ok) return passed(response)
+        await response.body?.cancel()
+      }
     return undefined
   }
 
@@ -224,7 +233,7 @@ export class ClusterFront {
       } else {
         try {
           const response = await this.#sent(call, cluster, shard, { caller, shard }, request.signal)
-          if (response && !response.headers.has(MOVED)) return passed(response)
+          if (response) return passed(response)
         } catch (error) {
           if (error instanceof HttpError || request.signal.aborted) throw error
           why = describe(error)
@@ -235,14 +244,18 @@ export class ClusterFront {
     }
   }
 
-  /** Sends a request to the owner of a shard; undefined if nobody is known to be that. @throws HttpError if refused */
+  /** Sends a request to the owner of a shard; undefined if nobody is known to be that now. @throws HttpError if refused */
   async #sent(call: FrontCall, cluster: ServedCluster, shard: number, said: Said, signal: AbortSignal) {
     const door = this.#door(cluster)
     const member = (await door.members()).find(({ shards }) => shards.includes(shard))
     if (!member || member.id === door.id) return undefined
     const stays = (id: string) => (members: Awaited<ReturnType<typeof door.members>>) =>
       members.some((each) => each.id === id && each.shards.includes(shard))
-    return this.#believed(await door.send(member, requestOf(call), said, { stays: stays(member.id), signal }))
+    const named = { ...said, caller: nameOf(said.caller) }
+    const sent = await door.send(member, requestOf(call), named, { stays: stays(member.id), signal })
+    if (!sent.headers.has(MOVED)) return this.#believed(sent)
+    await sent.body?.cancel()
+    return undefined
   }
 
   /** @throws HttpError where the other process does not believe this one: an operator has to look at it. */
@@ -260,12 +273,13 @@ export class ClusterFront {
     const others = (await door.members()).filter(({ id, shards }) => id !== door.id && shards.length > 0)
     const answers = others.map(async (member) => {
       const stays = (members: typeof others) => members.some(({ id }) => id === member.id)
-      const sent = await door.send(member, requestOf(call), { caller } satisfies Said, {
+      const sent = await door.send(member, requestOf(call), { caller: nameOf(caller) } satisfies Said, {
         stays,
         signal: request.signal,
       })
       return this.#believed(sent)
     })
+    for (const answer of answers) answer.catch(() => {}) // they may fail before their turn comes
     for (const [at, answer] of answers.entries()) {
       try {
         yield { member: others[at]!, response: await answer }
@@ -283,7 +297,7 @@ export class ClusterFront {
 
   async #kept(call: FrontCall, { cluster, shard, id }: Place): Promise<Response> {
     const { name, params, query, body, caller, request } = call
-    const kept: Kept = { name, params, query, body, caller }
+    const kept: Kept = { name, params, query, body, caller: nameOf(caller) }
     const answer = await this.#ask(cluster, shard, kept, request.signal, id)
     if (answer === undefined) return new Response(null, { status: 202 })
     const { status, type, text } = answer as KeptAnswer
@@ -412,7 +426,7 @@ export class ClusterFront {
     const request = new Request(new URL(path, call.request.url), { headers: { accept: 'application/x-ndjson' } })
     const asked = { ...call, request, path, text: '' }
     const response = await this.#sent(asked, cluster, shard, { caller: call.caller, shard }, signal)
-    if (!response?.ok || response.headers.has(MOVED) || !response.body) return
+    if (!response?.ok || !response.body) return
     for await (const line of linesOf(response.body)) {
       const { id: place, ...event } = JSON.parse(line) as { id?: string; type: string }
       yield { id: place, type: event.type, event }
@@ -447,7 +461,7 @@ export class ClusterFront {
     const { threadId } = options
     if (threadId !== undefined) {
       const shard = cluster.team.shardOf(threadId)
-      const owner = await this.#ask(cluster, shard, { threadId, caller }, request.signal)
+      const owner = await this.#ask(cluster, shard, { threadId, caller: nameOf(caller) }, request.signal)
       if (owner === undefined) throw away('No process has the shard of the thread now.')
       tasks.assertThread(threadId, caller, owner)
     }
@@ -560,7 +574,7 @@ export class ClusterFront {
     const { caller, request } = call
     const response = await this.#sent(call, cluster, shard, { caller, shard }, request.signal)
     if (response?.ok && call.name === 'watchTeam') return this.#streamed(call, response)
-    if (response && !response.headers.has(MOVED)) return passed(response)
+    if (response) return passed(response)
     throw away(`No process has shard ${shard} now.`)
   }
 
@@ -692,6 +706,15 @@ const isEnded = ({ status }: Task): boolean => status === 'finished' || status =
 function wantedIn({ types, deltas }: FrontCall['query']): Pick<Wanted, 'types' | 'deltas'> {
   const names = typeof types === 'string' ? types.split(',').map((each) => each.trim()) : undefined
   return { types: names && [...readTypes(names)!], deltas: deltas === '1' }
+}
+
+/** What others are told of a caller: `authorize` may have put more into it, which is its own. */
+const nameOf = ({ id, may }: Caller): Caller => ({ id, may })
+
+/** Checks whether a request has come from this machine, as far as that is known. */
+function isOfThisMachine(request: Request): boolean {
+  const address = remoteAddress(request)
+  return address === undefined || /^(::1|(::ffff:)?127\.[\d.]+)$/.test(address)
 }
 
 const moved = (): Response => new Response(null, { status: 503, headers: { [MOVED]: '1' } })

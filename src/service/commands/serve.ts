@@ -121,7 +121,19 @@ export async function serve(
 /** @throws ConfigurationError */
 function clusterOf(flags: ServeFlags, team: string, files: readonly string[]): ClusterOptions | undefined {
   const { cluster: url, clusterName, clusterShards, clusterAddress, clusterSecretEnv, host } = flags
-  if (url === undefined) return undefined
+  if (url === undefined) {
+    const given = {
+      '--cluster-name': clusterName,
+      '--cluster-shards': clusterShards,
+      '--cluster-address': clusterAddress,
+      '--cluster-secret-env': clusterSecretEnv,
+    }
+    const [flag] = Object.entries(given).find(([, value]) => value !== undefined) ?? []
+    if (flag === undefined) return undefined
+    throw new ConfigurationError(`${flag} without --cluster: say which database the processes share.`, {
+      path: 'cluster.url',
+    })
+  }
   if (clusterName !== undefined && files.length > 1)
     throw new ConfigurationError(
       '--cluster-name: several teams cannot have one name. Leave it out: each has its own.',
@@ -132,6 +144,10 @@ function clusterOf(flags: ServeFlags, team: string, files: readonly string[]): C
   if (clusterAddress === undefined && !isLoopback(host)) {
     const text = `--cluster with --host ${host}: say with --cluster-address under which URL the other processes reach this one.`
     throw new ConfigurationError(text, { path: 'cluster.address', host })
+  }
+  if (clusterSecretEnv === undefined && !isLoopback(host)) {
+    const text = `--cluster with --host ${host}: name with --cluster-secret-env a variable with a secret of at least 32 characters, by which the processes believe each other.`
+    throw new ConfigurationError(text, { path: 'cluster.secretEnv', host })
   }
   return {
     url,

@@ -20,6 +20,11 @@ export function noteConnection(request: Request, host: unknown): void {
   if (outgoing instanceof ServerResponse || outgoing instanceof Http2ServerResponse) outgoings.set(request, outgoing)
 }
 
+/** Address from which a request has come, where that is known. */
+export function remoteAddress(request: Request): string | undefined {
+  return outgoings.get(request)?.req.socket.remoteAddress
+}
+
 /** Cuts the connection of a request. Returns false where there is none to cut. */
 function cutConnection(request: Request): boolean {
   const outgoing = outgoings.get(request)
