@@ -21,7 +21,7 @@ interface Letter {
   /** Epoch ms. */
   readonly at: number
   readonly nonce: string
-  /** Of the body, which is read only when the rest is believed. */
+  /** Digest of the body, which is read only when the rest is believed. */
   readonly digest: string
   readonly said: unknown
 }
@@ -46,8 +46,8 @@ export class Peers {
   }
 
   /**
-   * Returns what a process of the cluster has said with its request, and the digest that its body must have, or why that
-   * is not believed.
+   * Returns what a process of the cluster has said with its request, and the digest that its body must have, or why
+   * that is not believed.
    */
   read(
     self: string,

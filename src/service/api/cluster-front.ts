@@ -244,7 +244,9 @@ export class ClusterFront {
     }
   }
 
-  /** Sends a request to the owner of a shard; undefined if nobody is known to be that now. @throws HttpError if refused */
+  /**
+   * Sends a request to the owner of a shard; undefined if nobody is known to be that now. @throws HttpError if refused
+   */
   async #sent(call: FrontCall, cluster: ServedCluster, shard: number, said: Said, signal: AbortSignal) {
     const door = this.#door(cluster)
     const member = (await door.members()).find(({ shards }) => shards.includes(shard))
@@ -708,7 +710,7 @@ function wantedIn({ types, deltas }: FrontCall['query']): Pick<Wanted, 'types' |
   return { types: names && [...readTypes(names)!], deltas: deltas === '1' }
 }
 
-/** What others are told of a caller: `authorize` may have put more into it, which is its own. */
+/** Words about a caller for others: `authorize` may have put more into it, which is its own. */
 const nameOf = ({ id, may }: Caller): Caller => ({ id, may })
 
 /** Checks whether a request has come from this machine, as far as that is known. */
