@@ -289,7 +289,7 @@ export class Messenger {
     waiting?: number,
     onSent?: (id: string) => void,
   ): Promise<unknown> {
-    if (options.key !== undefined) return this.#keyed(to, content, options)
+    if (hasKey(options)) return this.#keyed(to, content, options)
     if (this.#turn.emitter?.behind)
       return this.#calls.afterBreath(() => this.request(to, content, options, type, waiting, onSent))
     return this.#request(to, content, options, 0, type, waiting, onSent).promise
@@ -419,5 +419,14 @@ function readable(options: RequestOptions): RequestOptions {
     return { ...options }
   } catch {
     return {}
+  }
+}
+
+/** Checks for a key. Options that cannot be read have none here: the checks of every request refuse them by path. */
+function hasKey(options: unknown): boolean {
+  try {
+    return Object(options).key !== undefined
+  } catch {
+    return false
   }
 }
