@@ -321,6 +321,11 @@ export class ClusterProcess {
     const shard = this.#options.hold(log)
     try {
       await shard.start()
+      if (log.lost !== undefined)
+        this.#options.logger.warn(
+          { member: this.id, shard: number, lostBytes: log.lost },
+          `the engine has lost the end of the log of shard ${number} in a failover: runs that were under way then are told PAST_LOST`,
+        )
       held = { shard, log, taking: undefined, again: false, leaving: undefined, beyond }
       if (log.state !== 'open') return
       this.#held.set(number, held)
