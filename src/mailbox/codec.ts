@@ -176,6 +176,13 @@ function subTaskIn(metadata: string | undefined, id: () => string): SubTaskHead 
     : undefined
 }
 
+/** Checks for the metadata of a message that is no sub-task. */
+export function saysNoSubTask(metadata: string | undefined): boolean {
+  if (!metadata?.includes(SUB_TASK)) return false
+  const mark = metadataIn(metadata)[SUB_TASK]
+  return typeof mark === 'object' && mark !== null && !('assignedAgentRole' in mark)
+}
+
 /** Returns the head of the sub-task that data are. Other data are not parsed. */
 function subTaskOf(data: string | undefined): SubTaskHead | undefined {
   return data?.includes('"subTaskId"') ? headIn(jsonIn(data)) : undefined

@@ -57,6 +57,9 @@ export const asSubTask = (parentTaskId: string, assignedAgentRole?: string): Rec
   [SUB_TASK]: { parentTaskId, ...(assignedAgentRole !== undefined && { assignedAgentRole }) },
 })
 
+/** Metadata of a request with which a strategy leads the work, or makes one answer of the results. */
+export const NO_SUB_TASK: Readonly<Record<string, unknown>> = { [SUB_TASK]: {} }
+
 /** Returns the head of a sub-task; undefined for any other value. */
 export function headIn(value: unknown): SubTaskHead | undefined {
   const { subTaskId, parentTaskId, assignedAgentRole } = Object(value) as Partial<Record<keyof SubTask, unknown>>

@@ -4,6 +4,7 @@
  */
 import type { OrchestratorContext, RequestOptions } from '../actors/definition/context.ts'
 import { IN_WORDS } from '../actors/model/last-speaker.ts'
+import { NO_SUB_TASK } from '../mailbox/sub-task.ts'
 import { failureOf, isModel } from './asking.ts'
 import { isLate } from './run-tasks.ts'
 import type { Finished } from './tasks.ts'
@@ -93,7 +94,10 @@ export async function apologize(
   )
   if (agent === undefined || !isModel(orchestrator.agents, agent)) return usual
   try {
-    const { content } = await orchestrator.request(agent, prompt, { ...limit, metadata: IN_WORDS })
+    const { content } = await orchestrator.request(agent, prompt, {
+      ...limit,
+      metadata: { ...IN_WORDS, ...NO_SUB_TASK },
+    })
     return content.trim() || usual
   } catch (error) {
     failureOf(orchestrator, error) // it fails as the others did

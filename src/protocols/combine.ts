@@ -1,6 +1,7 @@
 /** Answers made of several by one agent. A file by itself: who only asks (`askFor`) loads nothing of a turn. */
 import type { OrchestratorContext, RequestOptions } from '../actors/definition/context.ts'
 import { turnBehind } from '../actors/turn/context.ts'
+import { NO_SUB_TASK } from '../mailbox/sub-task.ts'
 import { lastWord, madeUpFor } from './asking.ts'
 import { resultOf } from './positions.ts'
 
@@ -16,8 +17,9 @@ export async function combinedBy(
   options: RequestOptions,
   joined: string,
 ): Promise<ReturnType<typeof resultOf>> {
+  const asked = { ...options, metadata: { ...options.metadata, ...NO_SUB_TASK } }
   try {
-    return resultOf({ agent, message: await lastWord(orchestrator, agent, content, options) })
+    return resultOf({ agent, message: await lastWord(orchestrator, agent, content, asked) })
   } catch (thrown) {
     const error = madeUpFor(orchestrator, thrown)
     if (joined === '' || turnBehind(orchestrator)?.start.view.output !== undefined) throw error

@@ -1,7 +1,7 @@
 /** Tasks of a manager's plan, from proposal to result; the worker's autonomy decides which steps are approved. */
 import type { OrchestratorContext } from '../actors/definition/context.ts'
 import { ACTING, type AgentMessage } from '../mailbox/message.ts'
-import { asSubTask } from '../mailbox/sub-task.ts'
+import { asSubTask, NO_SUB_TASK } from '../mailbox/sub-task.ts'
 import { type DramatisError, describe } from '../shared/errors.ts'
 import { errorOf } from './asking.ts'
 import type { Manager, Verdict } from './manager.ts'
@@ -104,7 +104,9 @@ export class LedTasks {
     const { number, worker, task } = assignment
     const content = this.#say('propose', { task: brief })
     const { metadata } = asData('propose', { task })
-    const options = { metadata: { ...metadata, ...this.#inherited(assignment), [ACTING]: this.#manager.name } }
+    const options = {
+      metadata: { ...metadata, ...this.#inherited(assignment), ...NO_SUB_TASK, [ACTING]: this.#manager.name },
+    }
     const message = await this.#orchestrator.request(worker, content, options)
     const { content: proposal } = resultOf({ agent: worker, message })
     const verdict = await this.#manager.approve(worker, task, proposal)

@@ -6,7 +6,7 @@ import type { ModelSchema } from '../actors/definition/tool.ts'
 import { colleagueAsLine } from '../actors/model/prompt.ts'
 import { jsonIn } from '../actors/model/structured-output.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
-import { asSubTask } from '../mailbox/sub-task.ts'
+import { asSubTask, NO_SUB_TASK } from '../mailbox/sub-task.ts'
 import type { DramatisError } from '../shared/errors.ts'
 import { type AskedFor, type Asking, askFor, lastWord } from './asking.ts'
 import { combinedBy } from './combine.ts'
@@ -141,7 +141,7 @@ export class Manager {
     schema: ModelSchema<unknown, T>,
     data: object = {},
   ): Promise<T> {
-    const options = asData(step, { ...texts, ...data })
+    const options = { metadata: { ...asData(step, { ...texts, ...data }).metadata, ...NO_SUB_TASK } }
     return (await askFor(this.#orchestrator, this.name, this.#say(step, texts), schema, options)).value
   }
 }

@@ -7,6 +7,7 @@ import { jsonIn } from '../actors/model/structured-output.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
 import {
   failedSubTask,
+  NO_SUB_TASK,
   resultOfSubTask,
   type SubTask,
   type SubTaskResult,
@@ -299,7 +300,7 @@ export async function planTasks(
 ): Promise<Plan> {
   const { planSchema } = await import('./forms.ts')
   const names = workers.map(({ name }) => name)
-  const options = { asFunction: CREATE_PLAN, metadata: passingOn(orchestrator, planner, names) }
+  const options = { asFunction: CREATE_PLAN, metadata: { ...passingOn(orchestrator, planner, names), ...NO_SUB_TASK } }
   const { value, message } = await askFor(orchestrator, planner, content, planSchema(workers), options)
   const tasks = value.tasks.map(({ dependsOn, runIf, ...task }, at) => {
     const named = [...new Set(dependsOn)]
@@ -322,7 +323,8 @@ export async function planAgain(
 ): Promise<Plan> {
   const { replacementSchema } = await import('./forms.ts')
   const schema = replacementSchema(workers)
-  const { value } = await askFor(orchestrator, planner, content, schema, { asFunction: CREATE_PLAN })
+  const options = { asFunction: CREATE_PLAN, metadata: NO_SUB_TASK }
+  const { value } = await askFor(orchestrator, planner, content, schema, options)
   const tasks = value.tasks.map((task) => ({ ...planned(task, number, needs), replans: replans + 1 }))
   return { tasks, reasoning: reasonOf(value, planner) }
 }

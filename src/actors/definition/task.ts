@@ -261,6 +261,11 @@ export interface AgentTask {
   parentTask: string | null
   /** Why it was skipped, if it was. */
   reason?: string
+  /**
+   * True if the strategy leads the work with it: a plan, a proposal, an approval, a review, one answer made of the
+   * results. It is no sub-task.
+   */
+  coordination?: true
 }
 
 /** A task that was given: a promise of the completed task. `id` resolves as soon as the task is on its way. */
@@ -274,7 +279,12 @@ export type PendingTask = Promise<AgentTask> & { readonly id: Promise<string> }
 export type TaskInput =
   | string
   | (Pick<AgentTask, 'description'> &
-      Partial<Omit<AgentTask, 'id' | 'status' | 'result' | 'reason' | 'requiredCapabilities' | 'dependencies'>> & {
+      Partial<
+        Omit<
+          AgentTask,
+          'id' | 'status' | 'result' | 'reason' | 'coordination' | 'requiredCapabilities' | 'dependencies'
+        >
+      > & {
         requiredCapabilities?: readonly string[]
         dependencies?: readonly string[]
       })

@@ -1,7 +1,7 @@
 /** Task board: each request of the protocol script, and each delegation, is a task. Its id is the id of the message. */
 
 import type { AgentTask, TaskStatus } from '../../actors/definition/task.ts'
-import { errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
+import { errorOf, isFailure, jsonIn, saysNoSubTask } from '../../mailbox/codec.ts'
 import {
   CANCEL,
   correlationOf,
@@ -59,7 +59,7 @@ export const tasks = (core: Core): Reader => {
   }
 
   const assign = (run: RunState, memory: Memory, at: number) => {
-    const { content, name } = readBody(memory, at)
+    const { content, name, metadata } = readBody(memory, at)
     const giver = senderOf(memory, at)
     const delegated = typeOf(memory, at) === 'delegate'
     const task: AgentTask = {
@@ -70,6 +70,7 @@ export const tasks = (core: Core): Reader => {
       priority: priorityOf(memory, at),
       result: null,
       ...(delegated ? offeredIn(memory, at) : offered(null)),
+      ...(saysNoSubTask(metadata) && { coordination: true }),
     }
     const open = run.openTasks.get(giver) ?? new Map<number, string>()
     run.openTasks.set(giver, open.set(correlationOf(memory, at), task.id))

@@ -359,7 +359,8 @@ export class DigestFold {
   }
 
   #task({ runId, at, task }: DigestFact): void {
-    const { id, assignedTo, description, status, parentTask, reason } = Object(task) as Record<string, unknown>
+    const { id, assignedTo, description, status, parentTask, reason, ...more } = Object(task) as Record<string, unknown>
+    if (more.coordination === true) return // no sub-task
     const agent = typeof assignedTo === 'string' ? assignedTo : null
     this.tasks.delete(textOf(id)) // the last one that changed is the last one
     this.tasks.set(textOf(id), {

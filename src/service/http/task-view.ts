@@ -1,6 +1,6 @@
 /** A run as the HTTP API shows it. */
 import type { z } from 'zod'
-import type { AgentMessage, MultiAgentResult, Run, Team } from '../../index.ts'
+import type { AgentMessage, AgentTask, MultiAgentResult, Run, Team } from '../../index.ts'
 import { DramatisError, describe, StartFailedError } from '../../shared/errors.ts'
 import { nextTurn } from '../../shared/timers.ts'
 import { toldMessage } from '../shared/json-text.ts'
@@ -123,7 +123,7 @@ export async function taskOf(task: FoundTask): Promise<Task> {
       ...failure,
       error: problemIn(failure.error, pathOf(run.id)),
     })),
-    subTasks: run.tasks.map((task) => ({ ...task, deadline: isoTimeOr(task.deadline) })),
+    subTasks: subTasksIn(run.tasks),
     questions,
     usage: run.usage,
     usageByAgent: run.usageByAgent,
@@ -131,6 +131,18 @@ export async function taskOf(task: FoundTask): Promise<Task> {
     rehearsed: result?.rehearsed ?? false,
     error: end?.error ? problemIn(end.error, pathOf(run.id)) : null,
   }
+}
+
+/** Returns the tasks that are sub-tasks. What was given as a part of another request, as of a plan, has no parent. */
+function subTasksIn(tasks: readonly AgentTask[]): Task['subTasks'] {
+  const others = new Set(tasks.flatMap(({ id, coordination }) => (coordination ? [id] : [])))
+  return tasks
+    .filter(({ id }) => !others.has(id))
+    .map((task) => ({
+      ...task,
+      parentTask: others.has(task.parentTask ?? '') ? null : task.parentTask,
+      deadline: isoTimeOr(task.deadline),
+    }))
 }
 
 /** Ids of the open questions that the durable log of a team is known to have. */

@@ -43,6 +43,32 @@ t.test('a sub-task that its plan skips is among the sub-tasks, with the reason',
   t.same((await send(api, 'GET', `/api/tasks/${body.id}`)).body, body)
 })
 
+const LED: MultiAgentPatternOptions<string>['orchestration'][] = [
+  { strategy: 'supervisor', supervisor: 'chief', experts: ['ann'] },
+  { strategy: 'hierarchical', manager: 'chief', workers: ['ann'], workerAutonomy: 'low' },
+]
+for (const orchestration of LED)
+  t.test(`plans, approvals and summaries of the strategy ${orchestration.strategy} are no sub-tasks`, async (t) => {
+    const plan = { tasks: [{ agent: 'ann', worker: 'ann', task: 'look' }], reasoning: 'so' }
+    const chief = defineAgent({
+      receive({ metadata }) {
+        const { step = metadata.answerSchema ? 'plan' : 'summary' } = Object(metadata.hierarchical)
+        if (step === 'summary') return 'stay dry'
+        return { structuredData: step === 'plan' ? plan : { approved: true, remarks: '' } }
+      },
+    })
+    const team = testTeam<string>(
+      { agents: [{ name: 'chief' }, { name: 'ann' }], orchestration },
+      { modules: { chief, ann: defineAgent({ receive: () => 'sun' }) } },
+    )
+    const api = httpApi({ teams: { desk: team }, authorize: callerOf })
+    t.teardown(() => api.close().then(() => team.close()))
+    const { body } = await send(api, 'POST', '/api/tasks', { body: { query: 'Shall I get wet?' } })
+    t.match(body, { status: 'finished', answer: 'stay dry' })
+    t.match(body.subTasks, [{ assignedTo: 'ann', status: 'completed', parentTask: null }])
+    t.equal(body.subTasks.length, 1)
+  })
+
 t.test('the query may be named task or message, and the route has two names', async (t) => {
   const { send } = stage(t)
   const path = '/api/process-multi-agent-task'
