@@ -7,6 +7,8 @@ import { LIVES } from './shard-log.ts'
 export interface SeenCluster {
   readonly members: readonly ClusterMember[]
   readonly shards: readonly SeenShard[]
+  /** Names of all clusters that the database knows. */
+  readonly names: readonly string[]
 }
 
 export interface SeenShard {
@@ -27,6 +29,7 @@ const SHARDS = `select s.shard, s.incarnation, (s.position - s.first)::float8 as
     (select m.id from dramatis.member m where m.id = s.owner and $2::int > 0 and ${LIVES}) as owner,
     (select count(*)::int from dramatis.task t where t.cluster = $1 and t.shard = s.shard and t.settled is null) as open
   from dramatis.shard s where s.cluster = $1 order by s.shard`
+const NAMES = 'select cluster from dramatis.cluster order by cluster'
 const CONNECT_MS = 3_000
 const SUSPECT_MS = 3_000
 const TTL_MS = 10_000
@@ -44,10 +47,11 @@ export async function lookAt({ url, name = 'default' }: { url: string; name?: st
         "select pg_is_in_recovery() as standby, to_regclass('dramatis.member') is not null as made",
       )
       if (rows[0]?.standby) continue
-      if (!rows[0]?.made) return { members: [], shards: [] }
+      if (!rows[0]?.made) return { members: [], shards: [], names: [] }
       const values = [name, 1, SUSPECT_MS, TTL_MS]
       const members = (await client.query<MemberRow>(MEMBERS, values)).rows
       const shards = (await client.query<SeenShard & Record<string, unknown>>(SHARDS, values)).rows
+      const names = (await client.query<{ cluster: string }>(NAMES)).rows.map(({ cluster }) => cluster)
       const heldBy = (id: string) => shards.filter(({ owner }) => owner === id).map(({ shard }) => shard)
       return {
         members: members.map(({ address, version, ...member }) => ({
@@ -57,6 +61,7 @@ export async function lookAt({ url, name = 'default' }: { url: string; name?: st
           shards: heldBy(member.id),
         })),
         shards,
+        names,
       }
     } catch (error) {
       failure = error

@@ -1,9 +1,11 @@
 /** HTTP from any process of a cluster: the owner of a run answers, whoever was asked. */
 import t from 'tap'
 import { PostgresServer, postgresFolder } from '../../examples/cluster-demo/postgres-server.ts'
-import { idAt, type Served, served, sharedBy } from './served.ts'
+import { Haunted, haunting } from './haunted.ts'
+import { clusterTeam, idAt, type Served, served, sharedBy } from './served.ts'
 
 const bin = postgresFolder()
+process.env.SECRET = 'a secret of thirty-two characters'
 
 t.test('HTTP from any process', { skip: !bin && 'no PostgreSQL is installed here' }, async (t) => {
   const database = await PostgresServer.start(bin!)
@@ -106,7 +108,11 @@ t.test('HTTP from any process', { skip: !bin && 'no PostgreSQL is installed here
       t.match(agents, [{ name: 'asker', inFlight: 7 }, { name: 'helper' }])
       t.match((await each.send('GET', '/api/waits')).body, { cycles: [] })
       t.match((await each.send('GET', '/api/turns')).body, { judgement: { state: 'fine' } })
-      t.equal((await each.send('GET', '/api/tasks?before=none')).status, 422)
+      for (const before of ['none', 'bnVsbA', 'WzFd', 'eyIwIjoxfQ'])
+        t.equal((await each.send('GET', `/api/tasks?before=${before}`)).status, 422, before)
+      t.match(await each.send('GET', '/api/watch?shard=99'), { status: 422, body: { detail: /the shards 0 to 3/ } })
+      t.equal((await each.send('HEAD', '/api/tasks')).status, 200)
+      t.equal((await each.send('HEAD', `/api/tasks/${begun[0]}`)).status, 200)
       t.equal((await each.send('GET', '/api/watch')).status, 422)
       for (const shard of [...one.team.held.keys(), ...two.team.held.keys()]) {
         const enough = new AbortController()
@@ -152,6 +158,52 @@ t.test('HTTP from any process', { skip: !bin && 'no PostgreSQL is installed here
     await other.run()
     while ((await one.send('POST', `${at}/answers`, { body: answer })).status === 503);
     t.match((await one.send('GET', `${at}?wait=10`)).body, { status: 'finished', answer: 'order: yes' })
+  })
+
+  await t.test('a question is listed once where several teams share the processes', async (t) => {
+    const others = [0, 1].map(() => clusterTeam({ url, name: 'second' }))
+    const members = await Promise.all(others.map((second) => served(t, { url, name: 'first' }, { teams: { second } })))
+    for (const [at, second] of others.entries()) second.reachedAt(members[at]!.server.url)
+    await Promise.all(others.map((second) => second.start()))
+    await sharedBy(...members)
+    await sharedBy(...others.map((team) => ({ team })))
+    const teams = [...members.map(({ team }) => team), ...others]
+    const runs = await Promise.all(teams.map((team) => team.launch('order', { runId: idAt({ team }, 'asked') })))
+    for (const run of runs) while ((await run.questions()).length === 0);
+    for (const each of members) {
+      let questions = []
+      while (questions.length < 4) questions = (await each.send('GET', '/api/questions')).body.questions
+      t.same(questions.map(({ team }: { team: string }) => team).sort(), ['desk', 'desk', 'second', 'second'])
+    }
+    await Promise.all(runs.map((run) => run.cancel()))
+  })
+
+  await t.test('a member that says nothing, or nonsense, is left out of lists with a warning', async (t) => {
+    let said: string | undefined
+    const asked = new Set<string | undefined>()
+    const address = await haunting(t, ({ method, url }, response) => {
+      if (url?.startsWith('/api')) asked.add(method)
+      if (said !== undefined) response.end(said)
+    })
+    const warned: unknown[] = []
+    const logger = { debug() {}, info() {}, warn: (fields: object) => void warned.push(fields), error() {} }
+    const one = await served(t, { store: new Haunted(url, 'haunted', address), secretEnv: 'SECRET' }, { logger })
+    while (one.team.held.size === 0) await new Promise((resolve) => setTimeout(resolve, 20))
+    const run = await one.team.launch('order', { runId: idAt(one, 'a') })
+    while ((await run.questions()).length === 0);
+    const listed = async () => (await one.send('GET', '/api/tasks')).body.tasks
+    t.match(await listed(), [{ id: run.id }])
+    t.equal((await one.send('GET', '/api/tasks/none')).status, 404)
+    t.match(warned, [{ host: 'elsewhere', error: /has not answered/ }, { host: 'elsewhere' }])
+    for (said of ['{}', '{"tasks":null}', '{"tasks":[1]}', 'null', 'no JSON']) {
+      t.match(await listed(), [{ id: run.id }], said)
+      t.match(warned.pop(), { host: 'elsewhere' }, said)
+    }
+    said = '{"tasks":[]}'
+    t.equal((await one.send('HEAD', '/api/tasks')).status, 200)
+    t.equal(warned.length, 2)
+    t.same([...asked], ['GET'])
+    await run.cancel()
   })
 
   await t.test('a run is answered and cancelled by the program, wherever its shard is', async (t) => {

@@ -38,14 +38,17 @@ t.test('several processes serve a team', { skip: !bin && 'no PostgreSQL is insta
   const at = ['--cluster', database.url]
   const secret = ['--cluster-secret-env', 'CLUSTER_SECRET']
   const serving = (port = 0) => serve(t, ['serve', `desk=${team}`, '--port', String(port), ...at, ...secret])
-  const cluster = async (...args: string[]) => {
+  const cluster = async (...args: string[]) => clusterNamed('desk', ...args)
+  const clusterNamed = async (name: string, ...args: string[]) => {
     const { surroundings, stdout, stderr } = fakeSurroundings()
-    const code = await main(['cluster', ...args, ...at, '--cluster-name', 'desk'], surroundings)
+    const code = await main(['cluster', ...args, ...at, '--cluster-name', name], surroundings)
     return { code, said: `${stdout()}${stderr()}` }
   }
-  t.match(await cluster('status'), { code: 0, said: /0 shards, 0 without an owner/ })
+  t.match(await cluster('status'), { code: 2, said: /knows no cluster "desk". There are: none\./ })
   const members = await Promise.all([serving(), serving()])
   while (!/\b8\n.*\b8\n16 shards, 0 without/.test((await cluster('status')).said));
+  for (const command of ['status', 'shards'])
+    t.match(await clusterNamed('dsk', command), { code: 2, said: /knows no cluster "dsk". There are: desk\./ })
   t.equal((await cluster('shards')).said.match(/^\d+ +[\da-f-]{36} +0 /gm)?.length, 16)
   for (const { url } of members) {
     const answers = await Promise.all(Array.from({ length: 8 }, () => post(url)))

@@ -52,7 +52,14 @@ export async function served(t: Test, cluster: ClusterOptions, options: Partial<
 export async function serve(cluster: ClusterOptions, options: Partial<HttpApiOptions> = {}): Promise<Served> {
   const team = clusterTeam(cluster)
   const limits = { postsPerSecond: 10_000, getsPerSecond: 10_000, streamsPerCaller: 1_000, tasksPerCaller: 10_000 }
-  const api = httpApi({ teams: { desk: team }, authorize: callerOf, dashboard: true, logger, limits, ...options })
+  const api = httpApi({
+    authorize: callerOf,
+    dashboard: true,
+    logger,
+    limits,
+    ...options,
+    teams: { desk: team, ...options.teams },
+  })
   const server = await listen(api, { port: 0, host: '127.0.0.1' })
   team.reachedAt(server.url)
   await team.start()

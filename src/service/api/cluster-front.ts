@@ -5,6 +5,7 @@
 import { v4 } from 'uuid'
 import { ConfigurationError, DramatisError, type Team } from '../../index.ts'
 import { PEER_HEADER, PEER_PATH } from '../../runtime/cluster/address.ts'
+import type { ClusterMember } from '../../runtime/cluster/cluster-store.ts'
 import type { ClusterDoor } from '../../runtime/cluster/door.ts'
 import { digestOf } from '../../runtime/cluster/peers.ts'
 import { readTypes } from '../../runtime/runs/events.ts'
@@ -14,12 +15,12 @@ import { anyAborted, onAbort } from '../../shared/on-abort.ts'
 import type { Caller } from '../http/options.ts'
 import { HttpError, httpErrorOf, jsonIn, problemResponse, readText } from '../http/problem.ts'
 import { type Operation, type Route, routes } from '../http/routes.ts'
-import { isoTime, type Task, type TaskRequest } from '../http/schemas.ts'
+import { isoTime, type Task, type TaskQuestion, type TaskRequest } from '../http/schemas.ts'
 import { firstOf, remoteAddress, streamFormOf } from '../http/streams.ts'
 import { isOver, pathOf, type ServedTeam } from '../http/task-view.ts'
 import { givenTo, json, noTask, otherBody, type ServedCluster, type Service } from '../http/tasks.ts'
 import { toldEvent } from '../shared/json-text.ts'
-import { isList, mergedList, ofShard, type Part, pageOfShard } from './cluster-lists.ts'
+import { isList, mergedList, ofShard, type Part, pageOfShard, partIn } from './cluster-lists.ts'
 import {
   assertMay,
   eventsOf,
@@ -88,6 +89,8 @@ const MOVED = 'x-dramatis-moved'
 const OWNER_MS = 20_000
 /** The same for the view of a task that is accepted. */
 const VIEW_MS = 1_000
+/** The same for a member that is asked for what it has of a list, in ms. */
+const MEMBER_MS = 2_000
 const PAUSE_MS = 100
 const RETRY_AFTER_S = '2'
 
@@ -142,7 +145,12 @@ export class ClusterFront {
 
   /** Resolves to the answer; to nothing for a request that is about no team over several processes. */
   async respond(call: FrontCall, peer: Peer | undefined): Promise<Response | undefined> {
-    if (peer) return this.#forPeer(call, peer)
+    const response = await (peer ? this.#forPeer(call, peer) : this.#forClient(call))
+    if (call.request.method === 'HEAD') await response?.body?.cancel() // nobody reads it, and a stream would go on
+    return response
+  }
+
+  async #forClient(call: FrontCall): Promise<Response | undefined> {
     const { name, route, query, params } = call
     if (route.others) return this.#ofTask(call, params.id!)
     if (name === 'listQuestions') return inTime(this.#list(call, [...this.#doors.keys()]))
@@ -162,7 +170,7 @@ export class ClusterFront {
     const { name, route, params } = call
     const door = this.#door(cluster)
     if (shard === undefined) {
-      if (isList(name)) return json(await this.#partHere(call, [cluster]))
+      if (isList(name)) return json(await this.#partFor(call, cluster))
       return route.others ? this.#plain(call) : this.#firstHere(call, cluster)
     }
     const team = door.held.get(shard)
@@ -208,7 +216,7 @@ export class ClusterFront {
   /** A run that is no task of the cluster, or whose outcome is kept no more: its log may still have it. */
   async #anywhere(call: FrontCall): Promise<Response | undefined> {
     for (const cluster of this.#doors.keys())
-      for await (const { response } of this.#asked(call, cluster)) {
+      for await (const response of this.#asked(call, cluster, whole)) {
         if (response.ok) return passed(response)
         await response.body?.cancel()
       }
@@ -268,30 +276,38 @@ export class ClusterFront {
     throw away('The processes of the cluster do not believe each other; their logs say why.')
   }
 
-  /** Yields what each other member says; one that cannot be reached is passed over, with a warning. */
-  async *#asked(call: FrontCall, cluster: ServedCluster) {
+  /** Yields what is read of the answer of each other member; one that says nothing is passed over, with a warning. */
+  async *#asked<T>(call: FrontCall, cluster: ServedCluster, read: (response: Response) => T | Promise<T>) {
     const door = this.#door(cluster)
-    const { caller, request } = call
     const others = (await door.members()).filter(({ id, shards }) => id !== door.id && shards.length > 0)
-    const answers = others.map(async (member) => {
-      const stays = (members: typeof others) => members.some(({ id }) => id === member.id)
-      const sent = await door.send(member, requestOf(call), { caller: nameOf(caller) } satisfies Said, {
-        stays,
-        signal: request.signal,
-      })
-      return this.#believed(sent)
-    })
-    for (const answer of answers) answer.catch(() => {}) // they may fail before their turn comes
-    for (const [at, answer] of answers.entries()) {
-      try {
-        yield { member: others[at]!, response: await answer }
-      } catch (error) {
-        const { host, pid } = others[at]!
-        this.#service.settings.logger.warn(
-          { host, pid, error: describe(error) },
-          'a process of the cluster says nothing',
-        )
-      }
+    for (const answer of others.map((member) => this.#saidBy(member, call, door, read))) {
+      const said = await answer
+      if (said !== undefined) yield said
+    }
+  }
+
+  async #saidBy<T>(
+    member: ClusterMember,
+    call: FrontCall,
+    door: ClusterDoor<Team>,
+    read: (response: Response) => T | Promise<T>,
+  ): Promise<T | undefined> {
+    const { caller, request, query } = call
+    const ms = MEMBER_MS + 1_000 * Number(query.wait ?? 0)
+    const late = new AbortController()
+    const timer = systemClock.timer(ms, () => late.abort(new Error(`it has not answered for ${ms} ms`)))
+    const { signal } = anyAborted([request.signal, late.signal]) // both go with the request
+    const stays = (members: readonly ClusterMember[]) => members.some(({ id }) => id === member.id)
+    const said: Said = { caller: nameOf(caller) }
+    try {
+      return await read(await this.#believed(await door.send(member, requestOf(call), said, { stays, signal })))
+    } catch (error) {
+      const { host, pid } = member
+      const { logger } = this.#service.settings
+      logger.warn({ host, pid, error: describe(error) }, 'a process of the cluster says nothing')
+      return undefined
+    } finally {
+      timer.cancel()
     }
   }
 
@@ -538,9 +554,15 @@ export class ClusterFront {
   async #list(call: FrontCall, clusters: readonly ServedCluster[]): Promise<Response> {
     const parts: Part[] = [await this.#partHere(call, clusters)]
     for (const cluster of clusters)
-      for await (const { response } of this.#asked(call, cluster))
-        if (response.ok) parts.push((await response.json()) as Part)
+      for await (const part of this.#asked(call, cluster, (response) => partOf(call, response))) parts.push(part)
     return json(mergedList(call, parts))
+  }
+
+  /** What another process asks for: it asks once for each team, and wants of questions only those of this one. */
+  async #partFor(call: FrontCall, cluster: ServedCluster): Promise<Part> {
+    const part = await this.#partHere(call, [cluster])
+    if (call.name !== 'listQuestions') return part
+    return { questions: (part.questions as TaskQuestion[]).filter(({ team }) => team === cluster.name) }
   }
 
   async #partHere(call: FrontCall, clusters: readonly ServedCluster[]): Promise<Part> {
@@ -558,11 +580,12 @@ export class ClusterFront {
   /** A request about something that one shard has, such as a dead letter: the first one that knows it answers. */
   async #ofTeam(call: FrontCall, cluster: ServedCluster): Promise<Response> {
     const shard = (call.query.shard as number | undefined) ?? (cluster.team.shards === 1 ? 0 : undefined)
+    if (shard !== undefined && shard >= cluster.team.shards) throw noShard(cluster, shard)
     if (shard !== undefined) return this.#ofShard(call, cluster, shard)
     if (call.name === 'watchTeam' || call.name === 'sendMessage') throw needsShard(cluster)
     let answer = await this.#firstHere(call, cluster).catch((error: unknown) => error)
     if (answer instanceof Response && answer.ok) return answer
-    for await (const { response } of this.#asked(call, cluster)) {
+    for await (const response of this.#asked(call, cluster, whole)) {
       if (response.ok) return passed(response)
       answer = passed(response)
     }
@@ -575,7 +598,7 @@ export class ClusterFront {
     if (served) return this.#plain(call, served)
     const { caller, request } = call
     const response = await this.#sent(call, cluster, shard, { caller, shard }, request.signal)
-    if (response?.ok && call.name === 'watchTeam') return this.#streamed(call, response)
+    if (response?.ok && call.name === 'watchTeam' && request.method !== 'HEAD') return this.#streamed(call, response)
     if (response) return passed(response)
     throw away(`No process has shard ${shard} now.`)
   }
@@ -729,6 +752,21 @@ function needsShard({ name }: ServedCluster): HttpError {
   return new HttpError('CONFIGURATION', detail, { details: { path: 'shard' } })
 }
 
+function noShard({ name, team }: ServedCluster, shard: number): HttpError {
+  const detail = `shard: got ${shard}; team "${name}" has the shards 0 to ${team.shards - 1}.`
+  return new HttpError('CONFIGURATION', detail, { details: { path: 'shard' } })
+}
+
+const whole = (response: Response): Response => response
+
+async function partOf({ name }: FrontCall, response: Response): Promise<Part> {
+  if (!response.ok) {
+    await response.body?.cancel()
+    throw new Error(`it answers with ${response.status}`)
+  }
+  return partIn(name, await response.json())
+}
+
 function passed(response: Response): Response {
   const headers = new Headers()
   for (const name of PASSED) {
@@ -744,7 +782,8 @@ function requestOf({ request, path, text }: FrontCall) {
     const value = request.headers.get(name)
     if (value !== null) headers.set(name, value)
   }
-  return { method: request.method, path, body: Buffer.from(text), headers }
+  const method = request.method === 'HEAD' ? 'GET' : request.method // what is asked for is made of the other's answer
+  return { method, path, body: Buffer.from(text), headers }
 }
 
 /** A task that is accepted, and that no owner of its shard has begun yet. */

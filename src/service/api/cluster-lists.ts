@@ -30,6 +30,14 @@ const LISTS: Partial<Record<Operation, List>> = {
 
 export const isList = (name: Operation): boolean => LISTS[name] !== undefined
 
+/** Returns what another process has said, if it is a part of that list. */
+export function partIn(name: Operation, said: unknown): Part {
+  const { items } = LISTS[name]!
+  const list: unknown = Object(said)[items]
+  if (Array.isArray(list) && list.every((item) => typeof item === 'object' && item !== null)) return said as Part
+  throw new Error(`it answers without a list of ${items}`)
+}
+
 interface Asked {
   readonly name: Operation
   readonly query: Query
@@ -95,7 +103,7 @@ function joinedAgents(agents: readonly Item[]): Item {
   const [first = {}] = [...agents].sort((one, other) => rank(one) - rank(other))
   const sum = (field: string) => agents.reduce((all, agent) => all + Number(agent[field]), 0)
   const lastBeatMs = Math.min(...agents.map((agent) => Number(agent.lastBeatMs)))
-  const usage = agents.map((agent) => agent.usage as Record<string, number>).reduce(added)
+  const usage = agents.map((agent) => Object(agent.usage) as Record<string, number>).reduce(added)
   return { ...first, queued: sum('queued'), inFlight: sum('inFlight'), restarts: sum('restarts'), lastBeatMs, usage }
 }
 
@@ -115,9 +123,18 @@ const textOf = (places: object): string => Buffer.from(JSON.stringify(places)).t
 
 function placesIn(given: unknown, cursor: string): Record<string, string | undefined> {
   if (given === undefined) return {}
+  const places = parsed(Buffer.from(String(given), 'base64url').toString())
+  const isOne = typeof places === 'object' && places !== null && Object.values(places).every(isText)
+  if (isOne) return places as Record<string, string>
+  throw new ConfigurationError(`${cursor}: it is not the "next" of a page of this list.`, { path: cursor })
+}
+
+const isText = (value: unknown): boolean => typeof value === 'string'
+
+function parsed(text: string): unknown {
   try {
-    return JSON.parse(Buffer.from(String(given), 'base64url').toString())
+    return JSON.parse(text)
   } catch {
-    throw new ConfigurationError(`${cursor}: it is not the "next" of a page of this list.`, { path: cursor })
+    return undefined
   }
 }

@@ -17,7 +17,14 @@ export interface ClusterFlags {
 const DRAIN_MS = 10_000
 const EMPTY = Buffer.from('null')
 
-const look = ({ cluster: url, clusterName: name }: ClusterFlags): Promise<SeenCluster> => lookAt({ url, name })
+/** Rejects with `ConfigurationError` if the database knows no cluster of that name. */
+async function look({ cluster: url, clusterName: name }: ClusterFlags): Promise<SeenCluster> {
+  const seen = await lookAt({ url, name })
+  if (seen.names.includes(name)) return seen
+  const known = seen.names.join(', ') || 'none'
+  const text = `--cluster-name: the database knows no cluster "${name}". There are: ${known}.`
+  throw new ConfigurationError(text, { path: 'cluster-name' })
+}
 
 export async function clusterStatus(flags: ClusterFlags, { answer }: Surroundings): Promise<number> {
   const { members, shards } = await look(flags)
