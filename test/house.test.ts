@@ -43,7 +43,7 @@ const rooms: ReadonlyMap<string, number> = new Map(
     'service/pictures': 5,
     'service/page': 23,
     'service/openai': 2,
-    'service/api': 10,
+    'service/api': 11, // answers about teams over several processes
     'service/terminal': 6,
     'service/rehearsal': 4,
     'service/commands': 8,

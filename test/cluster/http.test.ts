@@ -74,8 +74,67 @@ t.test('HTTP from any process', { skip: !bin && 'no PostgreSQL is installed here
       t.match(text, /^retry: 1000\n\nevent: task\ndata: {"id":/)
       t.match(text, /event: run.finished\n.*"finalOutput":"slow, done"/)
     }
+    for (let i = 0; i < 6; i++) {
+      const refused = { body: { query: 'x', models: { nope: 'm' } }, headers: { accept: 'text/event-stream' } }
+      const stream = await one.fetch('POST', '/api/tasks', refused)
+      t.match(await stream.text(), /event: task\ndata: .*\n\nevent: run.finished\ndata: .*"error":{.*nope/)
+    }
     const bad = await one.send('POST', '/api/tasks', { body: { query: 'order', output: { type: 'object' } } })
     t.match(bad, { status: 422, body: { details: { path: 'output' } } })
+  })
+
+  await t.test('a stream counts where its client has opened it', async (t) => {
+    const limits = { streamsPerCaller: 2, postsPerSecond: 10_000, getsPerSecond: 10_000 }
+    const [one, two] = (await Promise.all([0, 1].map(() => served(t, { url, name: 'counted' }, { limits })))) as [
+      Served,
+      Served,
+    ]
+    await sharedBy(one, two)
+    const at = `/api/tasks/${(await begin(one, two)).id}`
+    await waiting(two, at)
+    const enough = new AbortController()
+    const { signal } = enough
+    for (const each of [two, two, one]) {
+      const reader = (await each.fetch('GET', `${at}/events`, { signal })).body!.getReader()
+      for (let text = ''; !/^id: /m.test(text); ) {
+        const { value, done } = await reader.read()
+        if (done) throw new Error(`the stream has ended: ${text}`)
+        text += Buffer.from(value)
+      }
+    }
+    t.match(await two.send('GET', `${at}/events`), { status: 429 })
+    enough.abort()
+    await one.send('DELETE', at)
+  })
+
+  await t.test('a process that ends says how what it waited for is', async (t) => {
+    const [one, two] = await Promise.all([served(t, { url, name: 'ends' }), served(t, { url, name: 'ends' })])
+    await sharedBy(one, two)
+    const at = `/api/tasks/${(await begin(one, two)).id}`
+    await waiting(one, at)
+    const stream = await one.fetch('GET', `${at}/events`)
+    const waited = one.send('GET', `${at}?wait=30`)
+    await one.send('GET', at)
+    await one.close()
+    t.match(await waited, { status: 200, body: { status: 'waiting' } })
+    t.match(await stream.text(), /^id: /m)
+    await two.send('DELETE', at)
+  })
+
+  await t.test('a stranger does not keep a task that was left', async (t) => {
+    const limits = { disconnectGraceMs: 1_000, postsPerSecond: 10_000, getsPerSecond: 10_000 }
+    const options = { limits, onDisconnect: 'cancel' } as const
+    const one = await served(t, { url, name: 'left' }, options)
+    const two = await served(t, { url, name: 'left' }, options)
+    await sharedBy(one, two)
+    const at = `/api/tasks/${(await begin(one, two)).id}`
+    await waiting(two, at)
+    const enough = new AbortController()
+    const stream = await one.fetch('GET', `${at}/events`, { signal: enough.signal })
+    await firstOf(stream.body!)
+    enough.abort()
+    do t.equal((await one.send('GET', at, { caller: 'bob:run' })).status, 404)
+    while ((await two.send('GET', at)).body.status !== 'aborted')
   })
 
   await t.test("a thread is its caller's in every process", async (t) => {
@@ -191,10 +250,17 @@ t.test('HTTP from any process', { skip: !bin && 'no PostgreSQL is installed here
     while (one.team.held.size === 0) await new Promise((resolve) => setTimeout(resolve, 20))
     const run = await one.team.launch('order', { runId: idAt(one, 'a') })
     while ((await run.questions()).length === 0);
-    const listed = async () => (await one.send('GET', '/api/tasks')).body.tasks
+    const listed = async () => (await one.send('GET', '/api/tasks?status=waiting')).body.tasks
     t.match(await listed(), [{ id: run.id }])
     t.equal((await one.send('GET', '/api/tasks/none')).status, 404)
     t.match(warned, [{ host: 'elsewhere', error: /has not answered/ }, { host: 'elsewhere' }])
+    const prefer = { body: { query: 'order' }, headers: { prefer: 'respond-async' } }
+    for (let isHere = true; isHere; ) {
+      const begun = await one.send('POST', '/api/tasks', prefer)
+      t.match(begun, { status: 202 })
+      isHere = one.team.held.has(one.team.shardOf(begun.body.id))
+      if (isHere) await one.send('DELETE', `/api/tasks/${begun.body.id}`)
+    }
     for (said of ['{}', '{"tasks":null}', '{"tasks":[1]}', 'null', 'no JSON']) {
       t.match(await listed(), [{ id: run.id }], said)
       t.match(warned.pop(), { host: 'elsewhere' }, said)

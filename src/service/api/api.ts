@@ -89,6 +89,7 @@ export function httpApi(options: HttpApiOptions): HttpApi {
     if (closesTeams) {
       // They know all that is under way, also what was begun by their own code.
       await Promise.all([...teams.own, ...teams.clusters].map(({ team }) => team.close({ drainMs })))
+      tasks.close() // who waits here for what other processes do is answered
       await streams.quiet(LAST_EVENTS_MS)
     } else await tasks.quiet(drainMs)
     streams.end()

@@ -15,11 +15,27 @@ import { anyAborted, onAbort } from '../../shared/on-abort.ts'
 import type { Caller } from '../http/options.ts'
 import { HttpError, httpErrorOf, jsonIn, problemResponse, readText } from '../http/problem.ts'
 import { type Operation, type Route, routes } from '../http/routes.ts'
-import { isoTime, type Task, type TaskQuestion, type TaskRequest } from '../http/schemas.ts'
+import type { Task, TaskQuestion, TaskRequest } from '../http/schemas.ts'
 import { firstOf, remoteAddress, streamFormOf } from '../http/streams.ts'
 import { isOver, pathOf, type ServedTeam } from '../http/task-view.ts'
 import { givenTo, json, noTask, otherBody, type ServedCluster, type Service } from '../http/tasks.ts'
 import { toldEvent } from '../shared/json-text.ts'
+import {
+  away,
+  bounded,
+  inTime,
+  linesOf,
+  MOVED,
+  moved,
+  NEVER,
+  needsShard,
+  noShard,
+  OWNER_MS,
+  passed,
+  queuedTask,
+  soon,
+  toNobody,
+} from './cluster-answers.ts'
 import { isList, mergedList, ofShard, type Part, pageOfShard, partIn } from './cluster-lists.ts'
 import {
   assertMay,
@@ -84,17 +100,12 @@ interface Place {
 /** Answers a request with what this process has alone. `served`: the team that it is about. */
 export type Plain = (call: ReadCall, served?: ServedTeam) => Promise<Response>
 
-const MOVED = 'x-dramatis-moved'
-/** Time for which a request waits for an owner, in ms: a frozen one is found after `cluster.times.ttlMs`. */
-const OWNER_MS = 20_000
-/** The same for the view of a task that is accepted. */
+/** Time for which a request waits for the view of a task that is accepted, in ms. */
 const VIEW_MS = 1_000
 /** The same for a member that is asked for what it has of a list, in ms. */
 const MEMBER_MS = 2_000
 const PAUSE_MS = 100
-const RETRY_AFTER_S = '2'
 
-const PASSED = ['content-type', 'content-disposition', 'retry-after', 'location', 'x-content-type-options']
 const KEPT: readonly Operation[] = ['answerQuestion', 'cancelTask']
 
 export class ClusterFront {
@@ -207,10 +218,34 @@ export class ClusterFront {
     if (teams.own.some(({ team }) => team.getRun(id))) return undefined
     const place = await this.#locate(id, call.request.signal)
     if (!place) return this.#anywhere(call)
-    tasks.returned(id)
+    if (tasks.isLeft(id) && (await this.#isSeen(call, place))) tasks.returned(id)
     if (KEPT.includes(call.name)) return this.#kept(call, place)
     if (call.name === 'taskEvents') return this.#events(call, place)
-    return this.#owned(call, place)
+    return call.name === 'getTask' && call.query.wait !== 0 ? this.#waited(call, place) : this.#owned(call, place)
+  }
+
+  /** Checks whether a caller may see a task. */
+  #isSeen(call: FrontCall, place: Place): Promise<boolean> {
+    return this.#view(call, place, VIEW_MS).then(
+      ({ ok }) => ok,
+      () => false, // the request itself says why
+    )
+  }
+
+  /** A task at its end, or after the time for which the caller waits; as it is where this process ends before. */
+  async #waited(call: FrontCall, place: Place): Promise<Response> {
+    const { request } = call
+    const { ending } = this.#service.tasks
+    const { signal, forget } = anyAborted([request.signal, ending])
+    try {
+      const asked = new Request(request.url, { headers: request.headers, signal })
+      return await this.#owned({ ...call, request: asked }, place)
+    } catch (error) {
+      if (!ending.aborted || request.signal.aborted) throw error
+      return await this.#view(call, place, VIEW_MS)
+    } finally {
+      forget()
+    }
   }
 
   /** A run that is no task of the cluster, or whose outcome is kept no more: its log may still have it. */
@@ -319,6 +354,7 @@ export class ClusterFront {
     const answer = await this.#ask(cluster, shard, kept, request.signal, id)
     if (answer === undefined) return new Response(null, { status: 202 })
     const { status, type, text } = answer as KeptAnswer
+    if (status < 300) this.#service.tasks.returned(id)
     return new Response(text === '' ? null : text, { status, headers: type === null ? {} : { 'content-type': type } })
   }
 
@@ -373,7 +409,8 @@ export class ClusterFront {
     if (!view.ok) return view
     const task = (await view.json()) as Task
     const told = (signal: AbortSignal) => this.#told(call, place, { ...wanted, after, signal })
-    if (after !== undefined && isEnded(task) && !(await hasAny(told))) return new Response(null, { status: 204 })
+    if (after !== undefined && isEnded(task) && !(await hasAny(told)) && !tasks.ending.aborted)
+      return new Response(null, { status: 204 })
     const form = streamFormOf(request) ?? 'sse'
     return streams.respond({
       request,
@@ -387,7 +424,7 @@ export class ClusterFront {
   }
 
   /** The task as its owner shows it to the caller of another request. */
-  #view(call: FrontCall, place: Place, waitMs?: number): Promise<Response> {
+  async #view(call: FrontCall, place: Place, waitMs = OWNER_MS): Promise<Response> {
     const { params, request } = call
     const path = pathOf(place.id)
     const view = {
@@ -398,8 +435,17 @@ export class ClusterFront {
       query: { wait: 0 },
       path,
     } as const
-    const asked = new Request(new URL(path, request.url), { signal: request.signal })
-    return this.#owned({ ...view, request: asked, text: '', body: undefined }, place, waitMs)
+    const late = new AbortController()
+    const silent = () => late.abort(away(`Task "${place.id}" cannot be looked at now: its owner does not answer.`))
+    const timer = systemClock.timer(waitMs, silent)
+    const { signal, forget } = anyAborted([request.signal, late.signal])
+    const asked = new Request(new URL(path, request.url), { signal })
+    try {
+      return await this.#owned({ ...view, request: asked, text: '', body: undefined }, place, waitMs)
+    } finally {
+      timer.cancel()
+      forget()
+    }
   }
 
   #leavable({ cluster, id }: Place, status: Task['status']) {
@@ -415,11 +461,12 @@ export class ClusterFront {
 
   /** Yields events of a task, from one owner of its shard to the next, by their numbers: none is missing or double. */
   async *#told(call: FrontCall, place: Place, { after, ...wanted }: Wanted): AsyncGenerator<ToldEvent> {
-    const { signal } = wanted
+    const { signal, forget } = anyAborted([wanted.signal, this.#service.tasks.ending])
+    onAbort(wanted.signal, forget) // who reads aborts it at the end
     let last = after
     while (!signal.aborted) {
       try {
-        for await (const told of this.#toldByOwner(call, place, { ...wanted, after: last })) {
+        for await (const told of this.#toldByOwner(call, place, { ...wanted, signal, after: last })) {
           if (told.type === OVER.type) return
           last = told.id ?? last
           yield told
@@ -433,7 +480,8 @@ export class ClusterFront {
 
   async *#toldByOwner(call: FrontCall, { cluster, shard, id }: Place, wanted: Wanted): AsyncGenerator<ToldEvent> {
     const team = this.#door(cluster).held.get(shard)
-    if (team) return yield* toldHere(team, id, wanted)
+    if (team?.getRun(id)) return yield* toldHere(team, id, wanted)
+    if (team) return yield* this.#endOfNone(cluster, id, wanted)
     const { types, after, deltas, signal } = wanted
     const search = new URLSearchParams({
       ...(types && { types: types.join(',') }),
@@ -444,11 +492,27 @@ export class ClusterFront {
     const request = new Request(new URL(path, call.request.url), { headers: { accept: 'application/x-ndjson' } })
     const asked = { ...call, request, path, text: '' }
     const response = await this.#sent(asked, cluster, shard, { caller: call.caller, shard }, signal)
+    if (response?.status === 404) return yield* this.#endOfNone(cluster, id, wanted)
+    if (response && response.status >= 400 && response.status < 500) {
+      const { detail = response.status } = Object(await response.json()) as { detail?: string }
+      throw away(`The events of task "${id}" were refused by its owner: ${detail}`)
+    }
     if (!response?.ok || !response.body) return
     for await (const line of linesOf(response.body)) {
       const { id: place, ...event } = JSON.parse(line) as { id?: string; type: string }
       yield { id: place, type: event.type, event }
     }
+  }
+
+  /** Yields the end of a task whose run its owner does not know: it was refused, or is not in the log any more. */
+  async *#endOfNone(cluster: ServedCluster, id: string, { types, signal }: Wanted): AsyncGenerator<ToldEvent> {
+    const outcome = (await this.#door(cluster).state(id, signal))?.outcome
+    if (!outcome) return
+    const type = 'run.finished'
+    const result: unknown = JSON.parse(Buffer.from(outcome.body).toString())
+    const event = { type, at: systemClock.now(), runId: id, result }
+    if (!types || types.includes(type)) yield { id: undefined, type, event }
+    yield OVER
   }
 
   async #peerEvents({ request, caller, params, query }: FrontCall, team: Team): Promise<Response> {
@@ -459,6 +523,7 @@ export class ClusterFront {
       request,
       caller,
       form,
+      isOfPeer: true,
       frames: (signal) => framesOf(told(signal), { form }),
     })
   }
@@ -558,7 +623,7 @@ export class ClusterFront {
     return json(mergedList(call, parts))
   }
 
-  /** What another process asks for: it asks once for each team, and wants of questions only those of this one. */
+  /** Returns the part for another process, which asks once for each team: of questions only those of that one. */
   async #partFor(call: FrontCall, cluster: ServedCluster): Promise<Part> {
     const part = await this.#partHere(call, [cluster])
     if (call.name !== 'listQuestions') return part
@@ -637,24 +702,6 @@ async function* toldHere(team: Team, id: string, wanted: Wanted): AsyncGenerator
   if (!wanted.signal.aborted && isOver(run) && (await isCurrent(team))) yield OVER
 }
 
-const NEVER = new AbortController().signal
-
-/** Asks the engine, which may be away: not for ever. @throws HttpError */
-async function bounded<T>(left: AbortSignal, ask: (signal: AbortSignal) => Promise<T>): Promise<T> {
-  const late = new AbortController()
-  const timer = systemClock.timer(OWNER_MS, () => late.abort(new Error('its database does not answer')))
-  const { signal, forget } = anyAborted([left, late.signal])
-  try {
-    return await ask(signal)
-  } catch (error) {
-    if (error instanceof DramatisError || error instanceof HttpError) throw error
-    throw away(`The cluster takes nothing now: ${describe(error)}.`)
-  } finally {
-    timer.cancel()
-    forget()
-  }
-}
-
 /** Checks whether a team still has its log, and what it has said stands there. */
 const isCurrent = (team: Team): Promise<boolean> =>
   team.flush().then(
@@ -676,23 +723,6 @@ async function currentAnswer(
   return soon(current, OWNER_MS + 1_000 * Number(query.wait ?? 0))
 }
 
-/** @throws HttpError where a log cannot be written now, which holds up what is read from it. */
-async function inTime(answer: Promise<Response>): Promise<Response> {
-  const given = await soon(answer, OWNER_MS)
-  if (given) return given
-  throw away('The log of a shard cannot be written now.')
-}
-
-/** Resolves to nothing after that many ms. */
-async function soon<T>(work: Promise<T>, ms: number): Promise<T | undefined> {
-  const enough = new AbortController()
-  const late = systemClock.sleep(ms, enough.signal).then(
-    () => undefined,
-    () => undefined,
-  )
-  return Promise.race([work, late]).finally(() => enough.abort())
-}
-
 /** Checks whether a question was answered by that caller with that answer already: its owner had no time to say so. */
 async function isAnswered(team: Team, kept: Exclude<Kept, { threadId: string }>): Promise<boolean> {
   if (kept.name !== 'answerQuestion') return false
@@ -705,24 +735,14 @@ async function isAnswered(team: Team, kept: Exclude<Kept, { threadId: string }>)
   return false
 }
 
-async function* toNobody(): AsyncGenerator<string> {}
-
-async function* linesOf(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
-  let rest = ''
-  for await (const text of body.pipeThrough(new TextDecoderStream())) {
-    const lines = `${rest}${text}`.split('\n')
-    rest = lines.pop()!
-    for (const line of lines) if (line !== '') yield line
-  }
-}
-
 async function hasAny(told: (signal: AbortSignal) => AsyncGenerator<ToldEvent>): Promise<boolean> {
   const enough = new AbortController()
-  for await (const _ of told(enough.signal)) {
+  try {
+    for await (const _ of told(enough.signal)) return true
+    return false
+  } finally {
     enough.abort()
-    return true
   }
-  return false
 }
 
 const isEnded = ({ status }: Task): boolean => status === 'finished' || status === 'failed' || status === 'aborted'
@@ -742,21 +762,6 @@ function isOfThisMachine(request: Request): boolean {
   return address === undefined || /^(::1|(::ffff:)?127\.[\d.]+)$/.test(address)
 }
 
-const moved = (): Response => new Response(null, { status: 503, headers: { [MOVED]: '1' } })
-
-const away = (detail: string): HttpError =>
-  new HttpError('SHARD_AWAY', detail, { headers: { 'retry-after': RETRY_AFTER_S } })
-
-function needsShard({ name }: ServedCluster): HttpError {
-  const detail = `Team "${name}" runs over several processes: name one of its shards (shard=0).`
-  return new HttpError('CONFIGURATION', detail, { details: { path: 'shard' } })
-}
-
-function noShard({ name, team }: ServedCluster, shard: number): HttpError {
-  const detail = `shard: got ${shard}; team "${name}" has the shards 0 to ${team.shards - 1}.`
-  return new HttpError('CONFIGURATION', detail, { details: { path: 'shard' } })
-}
-
 const whole = (response: Response): Response => response
 
 async function partOf({ name }: FrontCall, response: Response): Promise<Part> {
@@ -767,15 +772,6 @@ async function partOf({ name }: FrontCall, response: Response): Promise<Part> {
   return partIn(name, await response.json())
 }
 
-function passed(response: Response): Response {
-  const headers = new Headers()
-  for (const name of PASSED) {
-    const value = response.headers.get(name)
-    if (value !== null) headers.set(name, value)
-  }
-  return new Response(response.body, { status: response.status, headers })
-}
-
 function requestOf({ request, path, text }: FrontCall) {
   const headers = new Headers({ accept: request.headers.get('accept') ?? '*/*' })
   for (const name of ['content-type', 'last-event-id']) {
@@ -784,12 +780,4 @@ function requestOf({ request, path, text }: FrontCall) {
   }
   const method = request.method === 'HEAD' ? 'GET' : request.method // what is asked for is made of the other's answer
   return { method, path, body: Buffer.from(text), headers }
-}
-
-/** A task that is accepted, and that no owner of its shard has begun yet. */
-function queuedTask(id: string, team: string, query: string): Task {
-  const usage = { inputTokens: 0, outputTokens: 0, totalTokens: 0, calls: 0 }
-  const ended = { endedAt: null, answer: null, data: null, cost: null, error: null, rehearsed: false }
-  const lists = { failures: [], subTasks: [], questions: [], usage, usageByAgent: {} }
-  return { id, team, query, status: 'queued', createdAt: isoTime(systemClock.now()), ...ended, ...lists }
 }

@@ -59,6 +59,8 @@ export interface StreamPlan {
   readonly caller: Caller
   readonly form: StreamForm
   readonly headers?: Record<string, string>
+  /** True for one that another process passes on, and counts. */
+  readonly isOfPeer?: boolean
   /** Yields what is sent. The signal is aborted when nobody reads any more. */
   frames(signal: AbortSignal): AsyncIterable<string>
   /** Called when the client has left before the end. */
@@ -69,6 +71,8 @@ export interface StreamPlan {
 const HEADERS = { 'cache-control': 'no-store, no-transform', 'x-accel-buffering': 'no' }
 const TYPES = { sse: 'text/event-stream; charset=utf-8', ndjson: 'application/x-ndjson; charset=utf-8' }
 const HEARTBEATS = { sse: ': hb\n\n', ndjson: '\n' }
+/** Id in place of the caller's for streams that other processes count; of no caller. */
+const PEERS = '\0'
 const encoder = new TextEncoder()
 
 export class Streams {
@@ -93,7 +97,7 @@ export class Streams {
   respond(plan: StreamPlan): Response {
     const headers = { ...HEADERS, ...plan.headers, 'content-type': TYPES[plan.form] }
     if (plan.request.method === 'HEAD') return new Response(null, { headers })
-    this.#assertRoom(plan.caller)
+    if (!plan.isOfPeer) this.#assertRoom(plan.caller)
     return new Response(this.#body(plan), { headers })
   }
 
@@ -105,11 +109,12 @@ export class Streams {
       const detail = `"${id}" has ${own} open streams (limits.streamsPerCaller). Close one of them.`
       throw new HttpError('RATE_LIMITED', detail, { headers })
     }
-    if (this.open >= streams)
+    if (this.open - this.#open.of(PEERS).size >= streams)
       throw new HttpError('TEAM_OVERLOADED', `There are ${streams} open streams (limits.streams).`, { headers })
   }
 
-  #body({ request, caller, form, frames, left }: StreamPlan): ReadableStream<Uint8Array> {
+  #body({ request, caller, form, frames, left, isOfPeer }: StreamPlan): ReadableStream<Uint8Array> {
+    const whose = isOfPeer ? PEERS : caller.id
     const { heartbeatMs } = this.#limits
     const reading = new AbortController()
     const { signal } = reading
@@ -118,9 +123,9 @@ export class Streams {
     let held = 0
     const end = () => {
       reading.abort()
-      this.#open.delete(caller.id, end)
+      this.#open.delete(whose, end)
     }
-    this.#open.add(caller.id, end)
+    this.#open.add(whose, end)
     return this.#unread.body(request, {
       next: async () => {
         if (signal.aborted) return undefined

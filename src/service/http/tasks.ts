@@ -336,6 +336,11 @@ export class Tasks {
     this.#leaving.set(id, timer)
   }
 
+  /** Checks whether a task is cancelled after a while, since its client has left. */
+  isLeft(id: string): boolean {
+    return this.#leaving.has(id)
+  }
+
   /** Somebody has asked for a task: it goes on. */
   returned(id: string): void {
     this.#leaving.get(id)?.cancel()

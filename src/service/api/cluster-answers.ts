@@ -1,0 +1,92 @@
+/** Pieces of answers about teams over several processes: refusals, waits that end, what is passed on as it is. */
+import { DramatisError } from '../../index.ts'
+import { systemClock } from '../../shared/clock.ts'
+import { describe } from '../../shared/errors.ts'
+import { anyAborted } from '../../shared/on-abort.ts'
+import { HttpError } from '../http/problem.ts'
+import { isoTime, type Task } from '../http/schemas.ts'
+import type { ServedCluster } from '../http/tasks.ts'
+
+export const MOVED = 'x-dramatis-moved'
+/** Time for which a request waits for an owner, in ms: a frozen one is found after `cluster.times.ttlMs`. */
+export const OWNER_MS = 20_000
+const RETRY_AFTER_S = '2'
+const PASSED = ['content-type', 'content-disposition', 'retry-after', 'location', 'x-content-type-options']
+
+export const NEVER: AbortSignal = new AbortController().signal
+
+/** Asks the engine, which may be away: not for ever. @throws HttpError */
+export async function bounded<T>(left: AbortSignal, ask: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const late = new AbortController()
+  const timer = systemClock.timer(OWNER_MS, () => late.abort(new Error('its database does not answer')))
+  const { signal, forget } = anyAborted([left, late.signal])
+  try {
+    return await ask(signal)
+  } catch (error) {
+    if (error instanceof DramatisError || error instanceof HttpError) throw error
+    throw away(`The cluster takes nothing now: ${describe(error)}.`)
+  } finally {
+    timer.cancel()
+    forget()
+  }
+}
+
+/** @throws HttpError where a log cannot be written now, which holds up what is read from it. */
+export async function inTime(answer: Promise<Response>): Promise<Response> {
+  const given = await soon(answer, OWNER_MS)
+  if (given) return given
+  throw away('The log of a shard cannot be written now.')
+}
+
+/** Resolves to nothing after that many ms. */
+export async function soon<T>(work: Promise<T>, ms: number): Promise<T | undefined> {
+  const enough = new AbortController()
+  const late = systemClock.sleep(ms, enough.signal).then(
+    () => undefined,
+    () => undefined,
+  )
+  return Promise.race([work, late]).finally(() => enough.abort())
+}
+
+export async function* toNobody(): AsyncGenerator<string> {}
+
+export async function* linesOf(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+  let rest = ''
+  for await (const text of body.pipeThrough(new TextDecoderStream())) {
+    const lines = `${rest}${text}`.split('\n')
+    rest = lines.pop()!
+    for (const line of lines) if (line !== '') yield line
+  }
+}
+
+export const moved = (): Response => new Response(null, { status: 503, headers: { [MOVED]: '1' } })
+
+export const away = (detail: string): HttpError =>
+  new HttpError('SHARD_AWAY', detail, { headers: { 'retry-after': RETRY_AFTER_S } })
+
+export function needsShard({ name }: ServedCluster): HttpError {
+  const detail = `Team "${name}" runs over several processes: name one of its shards (shard=0).`
+  return new HttpError('CONFIGURATION', detail, { details: { path: 'shard' } })
+}
+
+export function noShard({ name, team }: ServedCluster, shard: number): HttpError {
+  const detail = `shard: got ${shard}; team "${name}" has the shards 0 to ${team.shards - 1}.`
+  return new HttpError('CONFIGURATION', detail, { details: { path: 'shard' } })
+}
+
+export function passed(response: Response): Response {
+  const headers = new Headers()
+  for (const name of PASSED) {
+    const value = response.headers.get(name)
+    if (value !== null) headers.set(name, value)
+  }
+  return new Response(response.body, { status: response.status, headers })
+}
+
+/** A task that is accepted, and that no owner of its shard has begun yet. */
+export function queuedTask(id: string, team: string, query: string): Task {
+  const usage = { inputTokens: 0, outputTokens: 0, totalTokens: 0, calls: 0 }
+  const ended = { endedAt: null, answer: null, data: null, cost: null, error: null, rehearsed: false }
+  const lists = { failures: [], subTasks: [], questions: [], usage, usageByAgent: {} }
+  return { id, team, query, status: 'queued', createdAt: isoTime(systemClock.now()), ...ended, ...lists }
+}
