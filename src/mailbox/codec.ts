@@ -183,6 +183,13 @@ export function saysNoSubTask(metadata: string | undefined): boolean {
   return typeof mark === 'object' && mark !== null && !('assignedAgentRole' in mark)
 }
 
+/** Returns the metadata without the word that the message is no sub-task, as earlier versions wrote them. */
+export function withoutMark(metadata: string | undefined): string | undefined {
+  if (!saysNoSubTask(metadata)) return metadata
+  const { [SUB_TASK]: mark, ...rest } = metadataIn(metadata)
+  return Object.keys(Object(mark)).length > 0 ? metadata : JSON.stringify(rest)
+}
+
 /** Returns the head of the sub-task that data are. Other data are not parsed. */
 function subTaskOf(data: string | undefined): SubTaskHead | undefined {
   return data?.includes('"subTaskId"') ? headIn(jsonIn(data)) : undefined

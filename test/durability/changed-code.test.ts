@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { setTimeout as later } from 'node:timers/promises'
 import type { Test } from 'tap'
 import t from 'tap'
+import { NO_SUB_TASK } from '../../src/mailbox/sub-task.ts'
 import { type Scheduler, systemClock } from '../../src/shared/clock.ts'
 import { deskAgent, deskOf, first, type Script } from './desk-team.ts'
 import { folderOf } from './log-folders.ts'
@@ -275,4 +276,23 @@ t.test('a run that its changed script has interrupted can be cancelled', async (
   const next = deskOf(t, path, original)
   await next.start()
   t.same(await next.listRuns({ status: 'interrupted' }), [])
+})
+
+t.test('a run goes on that began before requests said that they are no sub-tasks', async (t) => {
+  const asking =
+    (mark: object): Script =>
+    async (desk) => {
+      const metadata = { shelf: 1, ...mark, row: 2 }
+      const a = (await desk.request('ann', 'once a', { metadata })).content
+      return `${a} ${(await desk.request('bob', 'ask really', { metadata })).content}`
+    }
+  const path = await leftBehind(t, asking({}))
+  const after = deskOf(t, path, asking(NO_SUB_TASK))
+  await after.start()
+  const run = after.getRun('one')!
+  const { questionId } = await first(run.events(), 'question')
+  await run.answer(questionId, 'yes')
+  t.match(await run.result, { success: true, finalOutput: '1 yes' })
+  t.same(effects(path), ['a'])
+  await after.close()
 })

@@ -5,7 +5,7 @@
  * After a crash of the thread the log has all of the attempt. After a failure of the handler the next attempt does
  * again what had failed with it.
  */
-import { isFailure, type Mark, markOf, UNANSWERED } from '../../mailbox/codec.ts'
+import { isFailure, type Mark, markOf, UNANSWERED, withoutMark } from '../../mailbox/codec.ts'
 import {
   ACCEPTED,
   attemptOf,
@@ -131,6 +131,15 @@ export function sameByName(logged: Memory, at: number, frame: Memory, nameOf: (i
   const [a, b] = [readBody(logged, at), readBody(frame, 0)]
   const fields = ['content', 'data', 'metadata', 'threadId'] as const
   return (a.name ?? nameOf(then)) === (b.name ?? nameOf(now)) && fields.every((field) => a[field] === b[field])
+}
+
+/** Checks for the same request if the log is of an earlier version, which did not say what is no sub-task. */
+export function sameUnmarked(logged: Memory, at: number, frame: Memory): boolean {
+  if (kindOf(frame, 0) !== REQUEST || kindOf(logged, at) !== REQUEST) return false
+  if (recipientOf(logged, at) !== recipientOf(frame, 0) || typeOf(logged, at) !== typeOf(frame, 0)) return false
+  const [then, now] = [readBody(logged, at), readBody(frame, 0)]
+  const fields = ['content', 'data', 'threadId', 'name'] as const
+  return then.metadata === withoutMark(now.metadata) && fields.every((field) => then[field] === now[field])
 }
 
 /** Describes the step in words: an error names the steps that are missing. */

@@ -32,6 +32,7 @@ import {
   type Script,
   type Settled,
   sameByName,
+  sameUnmarked,
 } from './logged-turn.ts'
 import type { RunView } from './run-views.ts'
 
@@ -83,7 +84,10 @@ export class Replay {
    */
   match(frame: Memory): Logged | undefined {
     return this.#take(
-      (step) => sameStep(step.memory, step.at, frame, 0) || sameByName(step.memory, step.at, frame, this.#name),
+      (step) =>
+        sameStep(step.memory, step.at, frame, 0) ||
+        sameByName(step.memory, step.at, frame, this.#name) ||
+        sameUnmarked(step.memory, step.at, frame),
     )
   }
 
