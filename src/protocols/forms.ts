@@ -232,12 +232,13 @@ const WORDS: Readonly<Record<string, string>> = { assignedAgentRole: 'agent', to
 /** Adds what a plan has under a sub-task's name, `toolName` or `tool_name`, under its own: it would be lost. */
 function inWordsOfPlans(given: unknown): unknown {
   if (!isObject(given)) return given
-  const fields: Record<string, unknown> = { ...given }
+  const fields = new Map(Object.entries(given))
   for (const [key, value] of Object.entries(given)) {
     const name = key.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
-    fields[own(WORDS, name) ?? name] ??= value
+    const known = own(WORDS, name) ?? name
+    fields.set(known, fields.get(known) ?? value)
   }
-  return fields
+  return Object.fromEntries(fields)
 }
 
 type Assigned = { agent: string; apiKeysConfigRef?: string | undefined }

@@ -1,5 +1,7 @@
 /** Lists of a team over several processes: each shard has a part of them, and a page has a place in every part. */
+
 import { ConfigurationError } from '../../index.ts'
+import { own } from '../../shared/values.ts'
 import type { Operation } from '../http/routes.ts'
 
 /** A list as a route answers with it. */
@@ -33,7 +35,7 @@ export const isList = (name: Operation): boolean => LISTS[name] !== undefined
 /** Returns what another process has said, if it is a part of that list. */
 export function partIn(name: Operation, said: unknown): Part {
   const { items } = LISTS[name]!
-  const list: unknown = Object(said)[items]
+  const list: unknown = own(Object(said), items)
   if (Array.isArray(list) && list.every((item) => typeof item === 'object' && item !== null)) return said as Part
   throw new Error(`it answers without a list of ${items}`)
 }
@@ -62,7 +64,7 @@ export function mergedList({ name, query }: Asked, parts: readonly Part[]): Part
   const all = parts.flatMap((part) => itemsOf(part, items))
   if (time !== undefined) {
     const sign = isNewestFirst?.(query) ? -1 : 1
-    all.sort((one, other) => sign * (Date.parse(String(one[time])) - Date.parse(String(other[time]))))
+    all.sort((one, other) => sign * (Date.parse(String(own(one, time))) - Date.parse(String(own(other, time)))))
   }
   const { cycles, judgement } = othersOf(parts)
   const others = { ...(name === 'listWaits' && { cycles }), ...(name === 'listTurns' && { judgement }) }
@@ -74,7 +76,7 @@ export function mergedList({ name, query }: Asked, parts: readonly Part[]): Part
   return { [items]: page, next: hasMore && page.length > 0 ? textOf(places) : null }
 }
 
-const itemsOf = (part: Part, items: string): readonly Item[] => part[items] as readonly Item[]
+const itemsOf = (part: Part, items: string): readonly Item[] => own(part, items) as readonly Item[]
 
 const STATES = ['fine', 'slow', 'stuck']
 
@@ -101,17 +103,18 @@ const STATUSES = ['failed', 'stopped', 'restarting', 'starting', 'running', 'wai
 function joinedAgents(agents: readonly Item[]): Item {
   const rank = ({ status }: Item) => STATUSES.indexOf(String(status))
   const [first = {}] = [...agents].sort((one, other) => rank(one) - rank(other))
-  const sum = (field: string) => agents.reduce((all, agent) => all + Number(agent[field]), 0)
+  const sum = (field: string) => agents.reduce((all, agent) => all + Number(own(agent, field)), 0)
   const lastBeatMs = Math.min(...agents.map((agent) => Number(agent.lastBeatMs)))
   const usage = agents.map((agent) => Object(agent.usage) as Record<string, number>).reduce(added)
   return { ...first, queued: sum('queued'), inFlight: sum('inFlight'), restarts: sum('restarts'), lastBeatMs, usage }
 }
 
 function added(one: Record<string, number>, other: Record<string, number>): Record<string, number> {
-  const sums = { ...one }
-  for (const [name, value] of Object.entries(other))
-    sums[name] = typeof value === 'number' ? (sums[name] ?? 0) + value : value
-  return sums
+  const sums = Object.entries(other).map(([name, value]) => [
+    name,
+    typeof value === 'number' ? (own(one, name) ?? 0) + value : value,
+  ])
+  return { ...one, ...Object.fromEntries(sums) }
 }
 
 /*
