@@ -57,6 +57,8 @@ const LOOK_MS = 500
 const LOOKS_AN_ASK = 4
 const PAUSE_MS = 200
 const MOST_FRESH = 10_000
+/** Time in ms for which a process that is no member any more is asked for news. */
+const KNOWN_MS = 60_000
 /** Time in ms between two exchanges of news. */
 const NEWS_MS = 1_000
 
@@ -181,8 +183,13 @@ export class ClusterProcess {
       const theirs = await ask(member, store.news, AbortSignal.timeout(NEWS_MS)).catch(() => undefined) // it may be gone
       if (typeof theirs === 'string') store.hear?.(theirs)
     }
+    // In a failover the two sides take each other for dead before either has news.
+    const known = new Map<string, { readonly member: ClusterMember; readonly at: number }>()
     const askAll = async () => {
-      await Promise.all(this.view.members.map(askOne))
+      const now = clock.monotonic()
+      for (const member of this.view.members) known.set(member.id, { member, at: now })
+      for (const [id, { at }] of known) if (now - at > KNOWN_MS) known.delete(id)
+      await Promise.all(Array.from(known.values(), ({ member }) => askOne(member)))
       if (!this.#closing.signal.aborted) this.#news = clock.timer(NEWS_MS, () => void askAll(), 'background')
     }
     void askAll()
