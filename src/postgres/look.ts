@@ -1,6 +1,7 @@
 /** Looks at a cluster without being a member of it: for who operates it. */
 import type { ClusterMember } from '../runtime/cluster/cluster-store.ts'
 import { hostsOf, loadPg, unreachable } from './database.ts'
+import { MEMBERS, type MemberRow, memberOf, TIMES } from './postgres-store.ts'
 import { LIVES } from './shard-log.ts'
 
 /** A cluster as the database has it. */
@@ -23,16 +24,12 @@ export interface SeenShard {
   readonly open: number
 }
 
-const MEMBERS = `select m.id, m.host, m.pid, m.address, m.version from dramatis.member m
-  where m.cluster = $1 and $2::int > 0 and ${LIVES} order by m.id`
 const SHARDS = `select s.shard, s.incarnation, (s.position - s.first)::float8 as bytes,
     (select m.id from dramatis.member m where m.id = s.owner and $2::int > 0 and ${LIVES}) as owner,
     (select count(*)::int from dramatis.task t where t.cluster = $1 and t.shard = s.shard and t.settled is null) as open
   from dramatis.shard s where s.cluster = $1 order by s.shard`
 const NAMES = 'select cluster from dramatis.cluster order by cluster'
 const CONNECT_MS = 3_000
-const SUSPECT_MS = 3_000
-const TTL_MS = 10_000
 
 /** @throws ConfigurationError, ClusterUnreachableError */
 export async function lookAt({ url, name = 'default' }: { url: string; name?: string }): Promise<SeenCluster> {
@@ -48,18 +45,13 @@ export async function lookAt({ url, name = 'default' }: { url: string; name?: st
       )
       if (rows[0]?.standby) continue
       if (!rows[0]?.made) return { members: [], shards: [], names: [] }
-      const values = [name, 1, SUSPECT_MS, TTL_MS]
+      const values = [name, 1, TIMES.suspectMs, TIMES.ttlMs]
       const members = (await client.query<MemberRow>(MEMBERS, values)).rows
       const shards = (await client.query<SeenShard & Record<string, unknown>>(SHARDS, values)).rows
       const names = (await client.query<{ cluster: string }>(NAMES)).rows.map(({ cluster }) => cluster)
       const heldBy = (id: string) => shards.filter(({ owner }) => owner === id).map(({ shard }) => shard)
       return {
-        members: members.map(({ address, version, ...member }) => ({
-          ...member,
-          ...(address !== null && { address }),
-          ...(version !== null && { version }),
-          shards: heldBy(member.id),
-        })),
+        members: members.map((row) => memberOf(row, heldBy(row.id))),
         shards,
         names,
       }
@@ -70,13 +62,4 @@ export async function lookAt({ url, name = 'default' }: { url: string; name?: st
     }
   }
   throw unreachable(url, failure ?? new Error('all of its hosts are standbys'))
-}
-
-interface MemberRow {
-  readonly [column: string]: unknown
-  readonly id: string
-  readonly host: string
-  readonly pid: number
-  readonly address: string | null
-  readonly version: string | null
 }

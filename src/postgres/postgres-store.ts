@@ -34,12 +34,12 @@ export interface PostgresStoreOptions {
   readonly warn?: (text: string) => void
 }
 
-const TIMES: ClusterTimes = { beatMs: 2_000, suspectMs: 3_000, ttlMs: 10_000, graceMs: 3_000 }
+export const TIMES: ClusterTimes = { beatMs: 2_000, suspectMs: 3_000, ttlMs: 10_000, graceMs: 3_000 }
 
 const VIEW = `select s.shard, s.position::float8, s.owner,
     (s.owner is null or s.owner = $5 or not exists (select from dramatis.member m where m.id = s.owner and ${LIVES})) as free
   from dramatis.shard s where s.cluster = $1 and s.shard < $2 order by s.shard`
-const MEMBERS = `select m.id, m.host, m.pid, m.address, m.version from dramatis.member m
+export const MEMBERS = `select m.id, m.host, m.pid, m.address, m.version from dramatis.member m
   where m.cluster = $1 and $2::int is not null and ${LIVES} order by m.id`
 
 const SUBMIT = `with fresh as (
@@ -296,7 +296,7 @@ export class PostgresStore implements ClusterStore {
   }
 }
 
-function memberOf({ id, host, pid, address, version }: MemberRow, shards: readonly number[]): ClusterMember {
+export function memberOf({ id, host, pid, address, version }: MemberRow, shards: readonly number[]): ClusterMember {
   return { id, host, pid, ...(address !== null && { address }), ...(version !== null && { version }), shards }
 }
 
@@ -308,7 +308,7 @@ interface ShardRow {
   readonly free: boolean
 }
 
-interface MemberRow {
+export interface MemberRow {
   readonly [column: string]: unknown
   readonly id: string
   readonly host: string

@@ -423,7 +423,8 @@ function readable(options: RequestOptions): RequestOptions {
 }
 
 /** Checks for a key. Options that cannot be read have none here: the checks of every request refuse them by path. */
-function hasKey(options: unknown): boolean {
+function hasKey(options: RequestOptions | undefined): boolean {
+  if (options === undefined) return false
   try {
     return Object(options).key !== undefined
   } catch {
