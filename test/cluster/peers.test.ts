@@ -127,6 +127,17 @@ t.test(
       body: { detail: /31 s ago/ },
     })
     t.equal((await ask('')).status, 401)
+    const events = { path: `${path}/events`, method: 'GET' }
+    const toBob = new Peers(keyOf(cluster), Date.now).sign(
+      one.team.id,
+      { ...events, body },
+      { caller: { id: 'bob', may: ['run'] }, shard },
+    )
+    t.equal(
+      (await one.send('GET', events.path, { headers: { 'x-dramatis-peer': toBob } })).status,
+      404,
+      'nor are events told',
+    )
     const answer = { path: `${path}/answers`, method: 'POST', body: '{"questionId":"a","answer":"b"}' }
     const signed = new Peers(keyOf(cluster), Date.now).sign(
       one.team.id,

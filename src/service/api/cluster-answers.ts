@@ -3,8 +3,10 @@ import { DramatisError } from '../../index.ts'
 import { systemClock } from '../../shared/clock.ts'
 import { describe } from '../../shared/errors.ts'
 import { anyAborted } from '../../shared/on-abort.ts'
+import type { Caller } from '../http/options.ts'
 import { HttpError } from '../http/problem.ts'
 import { isoTime, type Task } from '../http/schemas.ts'
+import { remoteAddress } from '../http/streams.ts'
 import type { ServedCluster } from '../http/tasks.ts'
 
 export const MOVED = 'x-dramatis-moved'
@@ -89,4 +91,13 @@ export function queuedTask(id: string, team: string, query: string): Task {
   const ended = { endedAt: null, answer: null, data: null, cost: null, error: null, rehearsed: false }
   const lists = { failures: [], subTasks: [], questions: [], usage, usageByAgent: {} }
   return { id, team, query, status: 'queued', createdAt: isoTime(systemClock.now()), ...ended, ...lists }
+}
+
+/** Words about a caller for others: `authorize` may have put more into it, which is its own. */
+export const nameOf = ({ id, may }: Caller): Caller => ({ id, may })
+
+/** Checks whether a request has come from this machine, as far as that is known. */
+export function isOfThisMachine(request: Request): boolean {
+  const address = remoteAddress(request)
+  return address === undefined || /^(::1|(::ffff:)?127\.[\d.]+)$/.test(address)
 }

@@ -16,7 +16,7 @@ import type { Caller } from '../http/options.ts'
 import { HttpError, httpErrorOf, jsonIn, problemResponse, readText } from '../http/problem.ts'
 import { type Operation, type Route, routes } from '../http/routes.ts'
 import type { Task, TaskQuestion, TaskRequest } from '../http/schemas.ts'
-import { firstOf, remoteAddress, streamFormOf } from '../http/streams.ts'
+import { firstOf, streamFormOf } from '../http/streams.ts'
 import { isOver, pathOf, type ServedTeam } from '../http/task-view.ts'
 import { givenTo, json, noTask, otherBody, type ServedCluster, type Service } from '../http/tasks.ts'
 import { toldEvent } from '../shared/json-text.ts'
@@ -24,10 +24,12 @@ import {
   away,
   bounded,
   inTime,
+  isOfThisMachine,
   linesOf,
   MOVED,
   moved,
   NEVER,
+  nameOf,
   needsShard,
   noShard,
   OWNER_MS,
@@ -515,7 +517,8 @@ export class ClusterFront {
     yield OVER
   }
 
-  async #peerEvents({ request, caller, params, query }: FrontCall, team: Team): Promise<Response> {
+  async #peerEvents({ route, request, caller, params, query }: FrontCall, team: Team): Promise<Response> {
+    await this.#service.tasks.find(params.id!, caller, route.others ?? [])
     const after = placeOf(request, query.after as string | undefined)
     const told = (signal: AbortSignal) => toldHere(team, params.id!, { ...wantedIn(query), after, signal })
     const form = 'ndjson'
@@ -659,13 +662,15 @@ export class ClusterFront {
   }
 
   async #ofShard(call: FrontCall, cluster: ServedCluster, shard: number): Promise<Response> {
-    const served = this.#served(cluster, shard)
-    if (served) return this.#plain(call, served)
     const { caller, request } = call
-    const response = await this.#sent(call, cluster, shard, { caller, shard }, request.signal)
-    if (response?.ok && call.name === 'watchTeam' && request.method !== 'HEAD') return this.#streamed(call, response)
-    if (response) return passed(response)
-    throw away(`No process has shard ${shard} now.`)
+    for (const late = systemClock.monotonic() + OWNER_MS; ; await systemClock.sleep(PAUSE_MS, request.signal)) {
+      const served = this.#served(cluster, shard)
+      if (served) return this.#plain(call, served)
+      const response = await this.#sent(call, cluster, shard, { caller, shard }, request.signal)
+      if (response?.ok && call.name === 'watchTeam' && request.method !== 'HEAD') return this.#streamed(call, response)
+      if (response) return passed(response)
+      if (systemClock.monotonic() > late) throw away(`No process has shard ${shard} now.`)
+    }
   }
 
   /** Passes a stream on as it comes. */
@@ -751,15 +756,6 @@ const isEnded = ({ status }: Task): boolean => status === 'finished' || status =
 function wantedIn({ types, deltas }: FrontCall['query']): Pick<Wanted, 'types' | 'deltas'> {
   const names = typeof types === 'string' ? types.split(',').map((each) => each.trim()) : undefined
   return { types: names && [...readTypes(names)!], deltas: deltas === '1' }
-}
-
-/** Words about a caller for others: `authorize` may have put more into it, which is its own. */
-const nameOf = ({ id, may }: Caller): Caller => ({ id, may })
-
-/** Checks whether a request has come from this machine, as far as that is known. */
-function isOfThisMachine(request: Request): boolean {
-  const address = remoteAddress(request)
-  return address === undefined || /^(::1|(::ffff:)?127\.[\d.]+)$/.test(address)
 }
 
 const whole = (response: Response): Response => response
