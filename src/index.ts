@@ -131,6 +131,7 @@ export type { RuntimeEvent } from './runtime/runs/events.ts'
 export type {
   Digest,
   DigestFact,
+  DigestProcess,
   DigestQuestion,
   DigestRun,
   DigestSnapshot,

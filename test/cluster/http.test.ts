@@ -172,7 +172,7 @@ t.test('HTTP from any process', { skip: !bin && 'no PostgreSQL is installed here
       t.match(await each.send('GET', '/api/watch?shard=99'), { status: 422, body: { detail: /the shards 0 to 3/ } })
       t.equal((await each.send('HEAD', '/api/tasks')).status, 200)
       t.equal((await each.send('HEAD', `/api/tasks/${begun[0]}`)).status, 200)
-      t.equal((await each.send('GET', '/api/watch')).status, 422)
+      t.equal((await each.send('HEAD', '/api/watch')).status, 200)
       for (const shard of [...one.team.held.keys(), ...two.team.held.keys()]) {
         const enough = new AbortController()
         const watched = await each.fetch('GET', `/api/watch?shard=${shard}`, { signal: enough.signal })

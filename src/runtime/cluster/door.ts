@@ -4,7 +4,7 @@ import { type ErrorData, errorFrom } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
 import type { TeamRuntime } from '../team/team.ts'
 import { isLoopback, PEER_HEADER, PEER_PATH } from './address.ts'
-import type { ClusterMember, TaskOutcome, TaskState } from './cluster-store.ts'
+import type { ClusterMember, ClusterView, TaskOutcome, TaskState } from './cluster-store.ts'
 import type { PeerRequest, Peers } from './peers.ts'
 import type { ClusterProcess } from './process.ts'
 import type { SentAsk } from './team-shard.ts'
@@ -45,6 +45,13 @@ export class ClusterDoor<Team extends TeamRuntime = TeamRuntime> {
   /** Members as this process saw them last, less than a second ago. */
   async members(): Promise<readonly ClusterMember[]> {
     return (await this.#options.process()).view.members
+  }
+
+  /** Calls back with the cluster as it is, and at each look at it. Resolves to what ends this. */
+  async onLook(look: (view: ClusterView) => void): Promise<() => void> {
+    const process = await this.#options.process()
+    look(process.view)
+    return process.onLook(look)
   }
 
   /** Shard and outcome of a task; undefined for one that nobody knows. */

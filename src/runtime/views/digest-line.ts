@@ -68,6 +68,20 @@ export interface Digest {
   facts?: DigestFact[]
   /** State of the team: the first line has it, and the line behind a reader's gap. All earlier names are void. */
   snapshot?: DigestSnapshot
+  /** Members of the cluster of a team over several, if something about them has changed. */
+  processes?: DigestProcess[]
+}
+
+/** Member of a cluster, with its part of the digest. */
+export interface DigestProcess {
+  /** Host and pid; '' for shards that nobody has. */
+  name: string
+  /** Shards that it has. */
+  shards: number[]
+  /** Shards of it that the digest lacks now. */
+  missing: number[]
+  /** Why it lacks them, where that is known. */
+  why?: string
 }
 
 export type Columns<Names extends string> = { rows: number } & Record<Names, Column>

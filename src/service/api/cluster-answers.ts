@@ -1,5 +1,5 @@
 /** Pieces of answers about teams over several processes: refusals, waits that end, what is passed on as it is. */
-import { DramatisError } from '../../index.ts'
+import { DramatisError, type Team } from '../../index.ts'
 import { systemClock } from '../../shared/clock.ts'
 import { describe } from '../../shared/errors.ts'
 import { anyAborted } from '../../shared/on-abort.ts'
@@ -8,6 +8,7 @@ import { HttpError } from '../http/problem.ts'
 import { isoTime, type Task } from '../http/schemas.ts'
 import { remoteAddress } from '../http/streams.ts'
 import type { ServedCluster } from '../http/tasks.ts'
+import type { ToldEvent } from './task-handlers.ts'
 
 export const MOVED = 'x-dramatis-moved'
 /** Time for which a request waits for an owner, in ms: a frozen one is found after `cluster.times.ttlMs`. */
@@ -100,4 +101,52 @@ export const nameOf = ({ id, may }: Caller): Caller => ({ id, may })
 export function isOfThisMachine(request: Request): boolean {
   const address = remoteAddress(request)
   return address === undefined || /^(::1|(::ffff:)?127\.[\d.]+)$/.test(address)
+}
+
+/** Checks whether anything is told. */
+export async function hasAny(told: (signal: AbortSignal) => AsyncGenerator<ToldEvent>): Promise<boolean> {
+  const enough = new AbortController()
+  try {
+    for await (const _ of told(enough.signal)) return true
+    return false
+  } finally {
+    enough.abort()
+  }
+}
+
+export const isEnded = ({ status }: Task): boolean =>
+  status === 'finished' || status === 'failed' || status === 'aborted'
+
+/** Returns a request as it is sent on. */
+export function requestOf({ request, path, text }: { request: Request; path: string; text: string }) {
+  const headers = new Headers({ accept: request.headers.get('accept') ?? '*/*' })
+  for (const name of ['content-type', 'last-event-id']) {
+    const value = request.headers.get(name)
+    if (value !== null) headers.set(name, value)
+  }
+  const method = request.method === 'HEAD' ? 'GET' : request.method // what is asked for is made of the other's answer
+  return { method, path, body: Buffer.from(text), headers }
+}
+
+export const whole = (response: Response): Response => response
+
+/** Checks whether a team still has its log, and what it has said stands there. */
+export const isCurrent = (team: Team): Promise<boolean> =>
+  team.flush().then(
+    () => true,
+    () => false,
+  )
+
+/**
+ * Resolves to the answer of an owner, or its error; to nothing if it is the owner no more, or if its log cannot be
+ * written now.
+ */
+export async function currentAnswer(
+  team: Team,
+  { query }: { query: Readonly<Record<string, unknown>> },
+  answer: Promise<Response>,
+): Promise<Response | { error: unknown } | undefined> {
+  const given = answer.catch((error: unknown) => ({ error }))
+  const current = given.then(async (each) => ((await isCurrent(team)) ? each : undefined))
+  return soon(current, OWNER_MS + 1_000 * Number(query.wait ?? 0))
 }

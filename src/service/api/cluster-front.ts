@@ -23,7 +23,11 @@ import { toldEvent } from '../shared/json-text.ts'
 import {
   away,
   bounded,
+  currentAnswer,
+  hasAny,
   inTime,
+  isCurrent,
+  isEnded,
   isOfThisMachine,
   linesOf,
   MOVED,
@@ -35,12 +39,15 @@ import {
   OWNER_MS,
   passed,
   queuedTask,
-  soon,
+  requestOf,
   toNobody,
+  whole,
 } from './cluster-answers.ts'
 import { isList, mergedList, ofShard, type Part, pageOfShard, partIn } from './cluster-lists.ts'
+import { ClusterWatch, linesHere } from './cluster-watch.ts'
 import {
   assertMay,
+  digestFrames,
   eventsOf,
   framesOf,
   placeOf,
@@ -114,6 +121,7 @@ export class ClusterFront {
   readonly #service: Service
   readonly #plain: Plain
   readonly #doors: ReadonlyMap<ServedCluster, ClusterDoor<Team>>
+  readonly #watches = new Map<ServedCluster, ClusterWatch>()
 
   private constructor(service: Service, plain: Plain, doors: ReadonlyMap<ServedCluster, ClusterDoor<Team>>) {
     this.#service = service
@@ -184,6 +192,7 @@ export class ClusterFront {
     const door = this.#door(cluster)
     if (shard === undefined) {
       if (isList(name)) return json(await this.#partFor(call, cluster))
+      if (name === 'watchTeam') return this.#peerWatch(call, door)
       return route.others ? this.#plain(call) : this.#firstHere(call, cluster)
     }
     const team = door.held.get(shard)
@@ -650,7 +659,8 @@ export class ClusterFront {
     const shard = (call.query.shard as number | undefined) ?? (cluster.team.shards === 1 ? 0 : undefined)
     if (shard !== undefined && shard >= cluster.team.shards) throw noShard(cluster, shard)
     if (shard !== undefined) return this.#ofShard(call, cluster, shard)
-    if (call.name === 'watchTeam' || call.name === 'sendMessage') throw needsShard(cluster)
+    if (call.name === 'watchTeam') return this.#watch(call, cluster)
+    if (call.name === 'sendMessage') throw needsShard(cluster)
     let answer = await this.#firstHere(call, cluster).catch((error: unknown) => error)
     if (answer instanceof Response && answer.ok) return answer
     for await (const response of this.#asked(call, cluster, whole)) {
@@ -671,6 +681,28 @@ export class ClusterFront {
       if (response) return passed(response)
       if (systemClock.monotonic() > late) throw away(`No process has shard ${shard} now.`)
     }
+  }
+
+  /** Shows all shards as one team. */
+  #watch({ request, caller }: FrontCall, cluster: ServedCluster): Response {
+    const door = this.#door(cluster)
+    const watch =
+      this.#watches.get(cluster) ?? new ClusterWatch(door, cluster.team.shards, (response) => this.#believed(response))
+    this.#watches.set(cluster, watch)
+    const form = streamFormOf(request) ?? 'sse'
+    return this.#service.streams.respond({
+      request,
+      caller,
+      form,
+      frames: (signal) => digestFrames(watch.lines(signal), form),
+    })
+  }
+
+  #peerWatch({ request, caller }: FrontCall, door: ClusterDoor<Team>): Response {
+    async function* frames(signal: AbortSignal) {
+      for await (const told of linesHere(door, signal)) yield `${JSON.stringify(told)}\n`
+    }
+    return this.#service.streams.respond({ request, caller, form: 'ndjson', isOfPeer: true, frames })
   }
 
   /** Passes a stream on as it comes. */
@@ -707,27 +739,6 @@ async function* toldHere(team: Team, id: string, wanted: Wanted): AsyncGenerator
   if (!wanted.signal.aborted && isOver(run) && (await isCurrent(team))) yield OVER
 }
 
-/** Checks whether a team still has its log, and what it has said stands there. */
-const isCurrent = (team: Team): Promise<boolean> =>
-  team.flush().then(
-    () => true,
-    () => false,
-  )
-
-/**
- * Resolves to the answer of an owner, or its error; to nothing if it is the owner no more, or if its log cannot be
- * written now.
- */
-async function currentAnswer(
-  team: Team,
-  { query }: FrontCall,
-  answer: Promise<Response>,
-): Promise<Response | { error: unknown } | undefined> {
-  const given = answer.catch((error: unknown) => ({ error }))
-  const current = given.then(async (each) => ((await isCurrent(team)) ? each : undefined))
-  return soon(current, OWNER_MS + 1_000 * Number(query.wait ?? 0))
-}
-
 /** Checks whether a question was answered by that caller with that answer already: its owner had no time to say so. */
 async function isAnswered(team: Team, kept: Exclude<Kept, { threadId: string }>): Promise<boolean> {
   if (kept.name !== 'answerQuestion') return false
@@ -740,25 +751,11 @@ async function isAnswered(team: Team, kept: Exclude<Kept, { threadId: string }>)
   return false
 }
 
-async function hasAny(told: (signal: AbortSignal) => AsyncGenerator<ToldEvent>): Promise<boolean> {
-  const enough = new AbortController()
-  try {
-    for await (const _ of told(enough.signal)) return true
-    return false
-  } finally {
-    enough.abort()
-  }
-}
-
-const isEnded = ({ status }: Task): boolean => status === 'finished' || status === 'failed' || status === 'aborted'
-
 /** An unknown type is refused before the stream begins. */
 function wantedIn({ types, deltas }: FrontCall['query']): Pick<Wanted, 'types' | 'deltas'> {
   const names = typeof types === 'string' ? types.split(',').map((each) => each.trim()) : undefined
   return { types: names && [...readTypes(names)!], deltas: deltas === '1' }
 }
-
-const whole = (response: Response): Response => response
 
 async function partOf({ name }: FrontCall, response: Response): Promise<Part> {
   if (!response.ok) {
@@ -766,14 +763,4 @@ async function partOf({ name }: FrontCall, response: Response): Promise<Part> {
     throw new Error(`it answers with ${response.status}`)
   }
   return partIn(name, await response.json())
-}
-
-function requestOf({ request, path, text }: FrontCall) {
-  const headers = new Headers({ accept: request.headers.get('accept') ?? '*/*' })
-  for (const name of ['content-type', 'last-event-id']) {
-    const value = request.headers.get(name)
-    if (value !== null) headers.set(name, value)
-  }
-  const method = request.method === 'HEAD' ? 'GET' : request.method // what is asked for is made of the other's answer
-  return { method, path, body: Buffer.from(text), headers }
 }

@@ -3,6 +3,7 @@
 import { ConfigurationError } from '../../index.ts'
 import { own } from '../../shared/values.ts'
 import type { Operation } from '../http/routes.ts'
+import { WORST_FIRST } from './merged-digest.ts'
 
 /** A list as a route answers with it. */
 export type Part = Readonly<Record<string, unknown>>
@@ -97,11 +98,8 @@ function byName(all: readonly Item[]): Map<string, Item[]> {
   return named
 }
 
-/** States of an agent, the one that people should know of first. */
-const STATUSES = ['failed', 'stopped', 'restarting', 'starting', 'running', 'waiting', 'idle', 'passivated']
-
 function joinedAgents(agents: readonly Item[]): Item {
-  const rank = ({ status }: Item) => STATUSES.indexOf(String(status))
+  const rank = ({ status }: Item) => WORST_FIRST.indexOf(String(status))
   const [first = {}] = [...agents].sort((one, other) => rank(one) - rank(other))
   const sum = (field: string) => agents.reduce((all, agent) => all + Number(own(agent, field)), 0)
   const lastBeatMs = Math.min(...agents.map((agent) => Number(agent.lastBeatMs)))

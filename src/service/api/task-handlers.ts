@@ -373,7 +373,7 @@ export const watchHandlers = (streams: Streams) =>
  * Yields the lines of a team. One that has a question waits until the durable log has it, and so do those behind it:
  * what somebody has seen is still asked after a crash.
  */
-async function* loggedLines(team: Team, signal: AbortSignal): AsyncGenerator<Digest> {
+export async function* loggedLines(team: Team, signal: AbortSignal): AsyncGenerator<Digest> {
   for await (const line of team.watch({ signal })) {
     if (hasQuestion(line) && !signal.aborted) await flushed(team, (over) => onAbort(signal, over))
     if (signal.aborted) return

@@ -9,6 +9,7 @@ import {
   COPY,
   type Digest,
   type DigestFact,
+  type DigestProcess,
   type DigestQuestion,
   type DigestRun,
   NONE,
@@ -107,6 +108,8 @@ export class DigestFold {
   readonly tasks = new Map<string, FoldedTask>()
   readonly facts: DigestFact[] = []
   waits: readonly Wait[] = []
+  /** Members of the cluster of a team over several processes. */
+  processes: readonly DigestProcess[] = []
   deadLetters = 0
   /** Name of the team's log; null as long as no line has said it. */
   log: string | null = null
@@ -149,6 +152,7 @@ export class DigestFold {
     if (line.call) this.#called(line, line.call)
     if (line.agent) this.#figures(line.agent)
     if (line.waits) this.waits = line.waits
+    if (line.processes) this.processes = line.processes
     for (const fact of line.facts ?? []) this.#fact(fact)
     if (line.deadLetters !== undefined) this.deadLetters = line.deadLetters
     this.#bound()
@@ -222,7 +226,7 @@ export class DigestFold {
       columns.end.push(Number.NaN)
       const folded = this.#runAt(run[row]!)
       if (folded && !(type[row]! & COPY)) folded.messages += 1 // the original of a copy was counted
-      if (isDelivered(type[row]!)) this.#agentAt(to[row]!)?.arrivals.push(time)
+      if (isDelivered(type[row]!)) this.#agentAt(to[row]!)?.arrivals.insert(time)
       if (REQUESTS.has(type[row]! & TYPE_BITS))
         this.#agentAt(from[row]!)?.requestRows.push(this.messages.dropped + this.messages.length - 1)
     }
@@ -389,8 +393,11 @@ export class DigestFold {
         ...[calls.columns.run, calls.columns.agent, calls.columns.name],
       ])
     if (this.facts.length > most) this.facts.splice(0, this.facts.length - (most >> 1))
-    for (const kept of [this.runs, this.tasks])
-      if (kept.size > most) for (const id of [...kept.keys()].slice(0, kept.size - (most >> 1))) kept.delete(id)
+    const { runs, tasks } = this
+    if (tasks.size > most) for (const id of [...tasks.keys()].slice(0, tasks.size - (most >> 1))) tasks.delete(id)
+    if (runs.size <= most) return
+    const ended = [...runs.values()].filter(({ endedAt }) => endedAt !== null)
+    for (const { id } of ended.slice(0, runs.size - (most >> 1))) runs.delete(id)
   }
 
   #forgetRows(): void {
@@ -401,6 +408,17 @@ export class DigestFold {
       forget(turnRows, this.turns.dropped)
     }
   }
+}
+
+/** Says what of a team over several processes cannot be seen now; '' if nothing is missing. */
+export function missingWords(processes: readonly DigestProcess[]): string {
+  const gone = processes.filter(({ missing }) => missing.length > 0)
+  if (gone.length === 0) return ''
+  const each = gone.map(({ name, missing, why = 'it has not said anything yet' }) => {
+    const shards = `${missing.length === 1 ? 'shard' : 'shards'} ${missing.join(', ')}`
+    return name === '' ? `${shards} (${why})` : `${shards} of ${name} (${why})`
+  })
+  return `not in view: ${each.join('; ')}`
 }
 
 /** Checks for a message that comes into a mailbox: not an answer, and not the original of one to several. */

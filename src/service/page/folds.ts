@@ -194,12 +194,15 @@ export function useTroubles(): Troubles {
   const of = `${team.value} ${live().log}`
   if (keptTroubles.of !== of) keptTroubles = { of, facts: new Map() }
   for (const { facts } of folds)
-    for (const fact of facts) if (TYPES.has(fact.type)) keptTroubles.facts.set(`${fact.seq} ${fact.type}`, fact)
+    for (const fact of facts) if (TYPES.has(fact.type)) keptTroubles.facts.set(factKey(fact), fact)
   for (const key of [...keptTroubles.facts.keys()].slice(0, Math.max(0, keptTroubles.facts.size - MOST_FACTS)))
     keptTroubles.facts.delete(key)
   const all = [...keptTroubles.facts.values()]
   return { folds, facts: all.filter((fact) => !isToldLater(fact, all)).sort((one, other) => other.at - one.at) }
 }
+
+/** Names a fact among those of all shards: each has numbers of its own, and no run is in two. */
+export const factKey = ({ runId, seq, type }: DigestFact): string => `${runId} ${seq} ${type}`
 
 /* Texts of messages in lists: the digest has their sizes alone, so those in sight are asked for, many at a time. */
 

@@ -93,13 +93,15 @@ function read(line: Digest): void {
 }
 
 /** A log of another name is that of another process: what was known is void. */
-function begin({ at, snapshot }: Digest): void {
+function begin({ at, snapshot, processes }: Digest): void {
   skewMs = at - Date.now()
   watchedSince = at
   const isOther = fold.lines > 0 && fold.log !== snapshot!.log
   if (isOther) {
     fold = new DigestFold({ mostRows: MOST_ROWS })
     notice.value = 'The service was restarted. What is shown is its new state.'
+  } else if (fold.lines > 0 && connection.value === 'live' && processes) {
+    notice.value = 'A part of the team is in another process now. Figures are right; open a task to see all of it.'
   } else if (fold.lines > 0) {
     notice.value = 'The connection was cut for a while. Figures are right again; open a task to see all of it.'
   }

@@ -3,6 +3,7 @@ import { effect, untracked } from '@preact/signals'
 import { type JSX, render } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { grouped } from '../../shared/text.ts'
+import { missingWords } from '../digest/digest-fold.ts'
 import { isToldLater } from '../pictures/deadlocks.ts'
 import { isTrouble } from '../pictures/run-story.ts'
 import { BoardView } from './board-view.tsx'
@@ -176,6 +177,13 @@ function Banner(): JSX.Element | null {
     )
   if (session.value && !mayWatch.value)
     return <div class="banner">You may give the team tasks. To see what it does you need the right to watch.</div>
+  const missing = missingWords(live().processes)
+  if (missing !== '')
+    return (
+      <div class="banner bad" role="status">
+        A part of the team is <Words text={missing} />.
+      </div>
+    )
   if (notice.value === '') return null
   return (
     <div class="banner" role="status">

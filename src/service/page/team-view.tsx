@@ -9,7 +9,7 @@ import { type Deadlock, deadlocksOf, undecided } from '../pictures/deadlocks.ts'
 import { AgentDetail } from './agent-detail.tsx'
 import { Age, isOwn, SlowCards, slowWaits, subjectOf } from './at-work.tsx'
 import { useKeys } from './canvas.ts'
-import { type Fill, keep, knownFold, useContexts, useTroubles } from './folds.ts'
+import { type Fill, factKey, keep, knownFold, useContexts, useTroubles } from './folds.ts'
 import { Rehearse } from './forms.tsx'
 import { live, now, since, version } from './live.ts'
 import { Button, ContextMeter, Find, Victim } from './parts.tsx'
@@ -113,7 +113,7 @@ export function TeamView(): JSX.Element {
   const fold = live()
   const troubles = useTroubles().facts
   const ofTask = (task !== undefined && knownFold(task)?.facts) || []
-  const found = new Map([...troubles, ...ofTask].map((fact) => [fact.seq, fact]))
+  const found = new Map([...troubles, ...ofTask].map((fact) => [factKey(fact), fact]))
   const deadlocks = deadlocksOf(fold, [...found.values()]).filter(
     ({ isOpen, at, runId }) => isOpen || runId === task || now.value - at < RECENT_MS,
   )

@@ -14,7 +14,7 @@ import { type CrashStory, storyOfCrash } from '../pictures/run-story.ts'
 import { nameOf, wordsOfFact } from '../pictures/run-words.ts'
 import { SlowCards, slowWaits } from './at-work.tsx'
 import { partOf, useBudgets } from './cost-view.tsx'
-import { useTroubles } from './folds.ts'
+import { factKey, useTroubles } from './folds.ts'
 import { begun, live, now, version } from './live.ts'
 import { Button, PlaceLink, Tile, TroubleCard, useSending, Verbatim, Victim } from './parts.tsx'
 import { mayOperate, place, team } from './place.ts'
@@ -226,7 +226,7 @@ export function TroubleView(): JSX.Element {
             </p>
           )}
           {told.slice(0, MOST_SHOWN).map((fact) => (
-            <FactCard key={`${fact.seq} ${fact.type}`} fact={fact} story={storyIn(fact)} />
+            <FactCard key={factKey(fact)} fact={fact} story={storyIn(fact)} />
           ))}
         </section>
       </div>

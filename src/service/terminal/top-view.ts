@@ -4,7 +4,7 @@ import type { Wait } from '../../runtime/views/digest-line.ts'
 import { isSlow, slowSentence, span } from '../../runtime/views/slow.ts'
 import { grouped } from '../../shared/text.ts'
 import { own } from '../../shared/values.ts'
-import type { DigestFold, FoldedAgent, FoldedRun } from '../digest/digest-fold.ts'
+import { type DigestFold, type FoldedAgent, type FoldedRun, missingWords } from '../digest/digest-fold.ts'
 import { newestTurns, toldWaits } from '../digest/moment.ts'
 import { oneLine } from '../shared/failure.ts'
 
@@ -153,7 +153,7 @@ function troubleOf(agent: FoldedAgent, fold: DigestFold): number {
 const waitOf = ({ waits }: DigestFold, name: string, now: number) => toldWaits(waits, now).get(name)
 
 function headLine(fold: DigestFold, team: string | undefined, width: number, now: number): string {
-  const { messages, calls, runs, questions, deadLetters, gaps } = fold
+  const { messages, calls, runs, questions, processes, deadLetters, gaps } = fold
   const from = now - RATE_MS
   let sent = 0
   for (let row = messages.length - 1; row >= 0 && messages.columns.at.at(row) > from; row--) sent += 1
@@ -164,6 +164,7 @@ function headLine(fold: DigestFold, team: string | undefined, width: number, now
   const seconds = RATE_MS / 1_000
   const figures = [
     team,
+    processes.length > 0 && counted(processes.filter(({ name }) => name !== '').length, 'process', 'processes'),
     counted(open, 'run'),
     `${grouped(sent / seconds)} msg/s`,
     `${grouped(tokens / seconds)} tokens/s`,
@@ -176,12 +177,14 @@ function headLine(fold: DigestFold, team: string | undefined, width: number, now
   return `${fit(text, Math.max(0, width - time.length - 1))} ${time}`
 }
 
-const counted = (count: number, what: string) => `${count} ${what}${count === 1 ? '' : 's'}`
+const counted = (count: number, what: string, many = `${what}s`) => `${count} ${count === 1 ? what : many}`
 
-function alarmLines({ facts, waits }: DigestFold, now: number): string[] {
-  const lines: string[] = []
+function alarmLines({ facts, waits, processes }: DigestFold, now: number): string[] {
+  const missing = missingWords(processes)
+  const lines: string[] = missing === '' ? [] : [`! ${oneLine(missing)}`]
+  const most = lines.length + 2
   for (const { type, at, sentence } of facts.slice(-200).reverse()) {
-    if (at < now - ALARM_MS || lines.length === 2) break
+    if (at < now - ALARM_MS || lines.length === most) break
     if (ALARMS.has(type)) lines.push(`! ${type} ${span(now - at)} ago: ${String(sentence)}`)
   }
   const slow = waits.filter((wait) => isSlow(wait, now))

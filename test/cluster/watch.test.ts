@@ -1,0 +1,131 @@
+/** The live view of a team over several processes: one digest of all shards, from any of them. */
+import t, { type Test } from 'tap'
+import { PostgresServer, postgresFolder } from '../../examples/cluster-demo/postgres-server.ts'
+import type { Digest } from '../../src/index.ts'
+import { DigestFold, missingWords } from '../../src/service/digest/digest-fold.ts'
+import { remoteSource } from '../../src/service/terminal/source.ts'
+import { showTop } from '../../src/service/terminal/top.ts'
+import { FakeTerminal } from '../terminal/fake-terminal.ts'
+import { Haunted, haunting } from './haunted.ts'
+import { idAt, type Served, served, sharedBy } from './served.ts'
+
+const bin = postgresFolder()
+process.env.SECRET = 'a secret of thirty-two characters'
+
+t.test('one live view of all processes', { skip: !bin && 'no PostgreSQL is installed here' }, async (t) => {
+  const database = await PostgresServer.start(bin!)
+  t.teardown(() => database.remove())
+  const { url } = database
+
+  await t.test('what happens in all shards counts once, whoever is asked', async (t) => {
+    const [one, two] = await Promise.all([served(t, { url, name: 'seen' }), served(t, { url, name: 'seen' })])
+    await sharedBy(one, two)
+    const slow = (at: Served, name: string) => one.team.execute('slow', { runId: idAt(at, name) })
+    await Promise.all([slow(one, 'before'), slow(two, 'before')])
+    const views = [one, two].map((each) => watching(t, each))
+    for (const { fold, until } of views) {
+      await until(() => fold.lines > 0)
+      t.same([turnsOf(fold, 'asker'), turnsOf(fold, 'helper')], [2, 24], 'the first line has what was before')
+    }
+    const asked = await Promise.all([one, two].map((each) => one.team.launch('order', { runId: idAt(each, 'asked') })))
+    await Promise.all([slow(one, 'a'), slow(one, 'b'), slow(two, 'c')])
+    for (const { fold, until, lines } of views) {
+      await until(() => turnsOf(fold, 'asker') === 5 && fold.questions.size === 2)
+      t.equal(turnsOf(fold, 'helper'), 60)
+      t.same([...fold.questions.values()].map(({ runId }) => runId).sort(), asked.map(({ id }) => id).sort())
+      await until(() => fold.agents.get('asker')?.inFlight === 2)
+      const ended = [...fold.runs.values()].filter(({ endedAt }) => endedAt !== null)
+      t.same(
+        ended.map(({ messages, status }) => [messages, status]),
+        Array.from({ length: 3 }, () => [ended[0]!.messages, 'finished']),
+      )
+      t.ok(ended[0]!.messages > 24)
+      const of = fold.turns.columns.message
+      const rows = Array.from({ length: fold.turns.length }, (_, row) => fold.rowOf(of.at(row)))
+      t.equal(rows.filter((row) => row >= 0).length, rows.length, 'each turn has its message')
+      t.equal(new Set(rows).size, rows.length)
+      t.equal(missingWords(fold.processes), '')
+      t.same(fold.processes.flatMap(({ shards }) => shards).sort(), [0, 1, 2, 3])
+      t.equal(fold.gaps, 0)
+      t.equal(lines.filter(({ snapshot }) => snapshot).length, 1)
+    }
+    await Promise.all(asked.map((run) => run.cancel()))
+    for (const { fold, until } of views) await until(() => fold.questions.size === 0 && fold.deadLetters >= 0)
+  })
+
+  await t.test('a process that ends does not end the view of another', async (t) => {
+    const [one, two] = await Promise.all([served(t, { url, name: 'moves' }), served(t, { url, name: 'moves' })])
+    await sharedBy(one, two)
+    const asked = await Promise.all([one, two].map((each) => one.team.launch('order', { runId: idAt(each, 'asked') })))
+    const { fold, until } = watching(t, one)
+    await until(() => fold.questions.size === 2 && fold.processes.length === 2)
+    const ids = [one, two].map((each) => idAt(each, 'again'))
+    await two.close()
+    await until(() => fold.processes.length === 1 && missingWords(fold.processes) === '')
+    await until(() => fold.questions.size === 2)
+    const before = turnsOf(fold, 'helper')
+    await Promise.all(ids.map((runId) => one.team.execute('slow', { runId })))
+    const isTold = (id: string) => fold.runs.get(id)?.status === 'finished'
+    await until(() => turnsOf(fold, 'helper') === before + 24 && ids.every(isTold))
+    await Promise.all(asked.map((run) => run.cancel()))
+  })
+
+  await t.test('what cannot be reached is named, on the screen too', async (t) => {
+    let said: ((write: (text: string) => void) => void) | undefined
+    const address = await haunting(t, (_request, response) => {
+      if (said) said((text) => response.write(text))
+      else response.writeHead(500).end()
+    })
+    const options = { authorize: () => ({ id: 'ann', may: ['run' as const, 'watch' as const] }) }
+    const one = await served(t, { store: new Haunted(url, 'ghost', address), secretEnv: 'SECRET' }, options)
+    while (one.team.held.size === 0) await new Promise((resolve) => setTimeout(resolve, 20))
+    const { fold, until } = watching(t, one)
+    await until(() => /shards? [\d, ]+ of elsewhere:1 \(it answers with 500\)/.test(missingWords(fold.processes)))
+    const over = new AbortController()
+    const terminal = new FakeTerminal({ columns: 160 })
+    const source = remoteSource(one.server.url, undefined)
+    const shown = showTop({ source, screen: terminal.screen, keys: terminal.keys, signal: over.signal })
+    await terminal.shows(/2 processes/)
+    await terminal.shows(/! not in view: shards? [\d, ]+ of elsewhere:1 \(it answers with 500\)/)
+    over.abort()
+    await shown
+    await source.close()
+    said = (write) => write('{"seq":0,"at":0,"n":0}\n')
+    await until(() => missingWords(fold.processes).includes('earlier version'))
+  })
+})
+
+const turnsOf = (fold: DigestFold, agent: string): number => fold.agents.get(agent)?.turns ?? 0
+
+/** Watches all that a process sees of the team. */
+function watching(t: Test, { fetch }: Pick<Served, 'fetch'>) {
+  const fold = new DigestFold()
+  const lines: Digest[] = []
+  const over = new AbortController()
+  t.teardown(() => over.abort())
+  const headers = { accept: 'application/x-ndjson' }
+  let isOver = false
+  const read = async () => {
+    const { body } = await fetch('GET', '/api/watch', { headers, signal: over.signal })
+    let rest = ''
+    for await (const text of body!.pipeThrough(new TextDecoderStream())) {
+      const parts = `${rest}${text}`.split('\n')
+      rest = parts.pop()!
+      for (const part of parts) {
+        if (part === '') continue
+        const line = JSON.parse(part) as Digest
+        lines.push(line)
+        fold.read(line)
+      }
+    }
+    isOver = true
+  }
+  read().catch(() => {})
+  const until = async (isSo: () => boolean) => {
+    while (!isSo()) {
+      if (isOver) throw new Error('the stream has ended')
+      await new Promise((resolve) => setTimeout(resolve, 20))
+    }
+  }
+  return { fold, lines, until }
+}
