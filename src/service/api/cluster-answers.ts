@@ -42,7 +42,7 @@ export async function inTime(answer: Promise<Response>): Promise<Response> {
 }
 
 /** Resolves to nothing after that many ms. */
-export async function soon<T>(work: Promise<T>, ms: number): Promise<T | undefined> {
+async function soon<T>(work: Promise<T>, ms: number): Promise<T | undefined> {
   const enough = new AbortController()
   const late = systemClock.sleep(ms, enough.signal).then(
     () => undefined,
