@@ -154,7 +154,7 @@ export type { CloseOptions } from './runtime/team/start-stop.ts'
 export type { ReloadOptions } from './runtime/supervision/reloads.ts'
 export type { Health } from './runtime/views/operator-log.ts'
 export type { BudgetUse } from './runtime/verbs/budgets.ts'
-export type { OpenTurn, TeamJudgement } from './runtime/team/open-turns.ts'
+export type { OpenTurn, TeamJudgement } from './runtime/views/slow.ts'
 export type { WaitCycle } from './runtime/team/digest-state.ts'
 export type { Metric } from './runtime/views/prometheus.ts'
 

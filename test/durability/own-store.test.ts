@@ -20,6 +20,7 @@ t.test('a store that refuses a write is told of: in the log, by the run, and by 
   t.match(failure, { code: 'LOG_LOST', message: /the table is full/ })
   t.match(errors, [/the durable log is lost: runs are interrupted, and no more are taken/])
   t.match(team.health(), { live: true, ready: false, log: { ok: false } })
+  t.match(team.judgement(), { state: 'slow', sentences: [/^the durable log is behind for /] })
 })
 
 t.test(

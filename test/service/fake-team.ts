@@ -25,7 +25,7 @@ export function fakeTeam(agents: Record<string, Partial<AgentHealth>> = {}) {
 }
 
 export function agentHealth(given: Partial<AgentHealth> = {}): AgentHealth {
-  return { status: 'idle', queued: 0, inFlight: 0, restarts: 0, lastBeatMs: 0, staleFrames: 0, ...given }
+  return { status: 'idle', queued: 0, inFlight: 0, restarts: 0, lastBeatMs: 0, staleFrames: 0, turns: [], ...given }
 }
 
 export function runtimeEvent(fields: Fields<RuntimeEvent>): RuntimeEvent {

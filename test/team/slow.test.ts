@@ -202,7 +202,7 @@ t.test('a queue says what has its places, and is slow when it stands', async (t)
   t.equal(state, 'slow')
   t.match(
     sentences.join('\n'),
-    /waits at the limit maxConcurrentRuns \(2\) for .*: \d of 2 runs: step "fetch prices" \(and 1 more\)/,
+    /^2 runs wait: maxConcurrentRuns 2, the oldest for 31 s \(slow after 30 s\); \d of 2 runs: step "fetch prices"$/m,
   )
   for (const run of runs) void run.cancel('enough')
   await team.clock.advance(10_000)

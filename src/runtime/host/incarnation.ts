@@ -4,6 +4,7 @@ import type { PatchNotice } from '../../actors/definition/assignment.ts'
 import {
   ASLEEP,
   AT_WORK,
+  BEAT,
   Channel,
   FrameJoiner,
   FrameWriter,
@@ -23,6 +24,9 @@ import type { RunState } from './run.ts'
  * Keeps what the open turns of one thread do by themselves, as far as its frames tell: the steps, tools and sleeps that
  * have not ended, and when a turn last did something or was given something. That costs a message two numbers.
  */
+
+/** Time without a sign after which a thread is said not to answer. */
+const SILENT_MS = 1_000
 
 /** Step, call of a tool, or sleep of a turn in its own thread. */
 export interface OwnDoing {
@@ -199,6 +203,8 @@ export class Incarnation {
   /** Turns that wait for the reader of their answer, each with the epoch ms since when. */
   readonly awaitReader = new Map<number, number>()
   wantsWakeup: 'none' | 'message' | 'reply' = 'none'
+  /** Signs of its loop when it was asked for another one, and epoch ms at which it was. */
+  #asked: { signs: number; at: number } | undefined
   readonly #turns: number
   readonly #fence: (incarnation: Incarnation) => void
 
@@ -243,6 +249,28 @@ export class Incarnation {
     if (working.some(({ run }) => run !== first!.run)) return undefined
     const turn = Atomics.load(this.channel.words, AT_WORK)
     return working.find((envelope) => envelope.turn === turn)
+  }
+
+  /** Number that grows with each turn of its event loop that hears a wakeup, or takes something. */
+  get signs(): number {
+    const { words, plain, ranked, replies } = this.channel
+    return Atomics.load(words, BEAT) + plain.readTo() + ranked.readTo() + replies.readTo()
+  }
+
+  /**
+   * Tells what the event loop of the thread does at this moment; undefined if it has none of its own. One that works is
+   * asked for a sign, so a later look can tell that it does not answer. `now`: epoch ms.
+   */
+  loop(now: number): 'idle' | 'busy' | 'silent' | undefined {
+    const before = this.thread.eventLoop()
+    const after = this.thread.eventLoop()
+    if (!before || !after) return undefined
+    if (after.idle > before.idle) return 'idle'
+    const { signs } = this
+    if (this.#asked?.signs === signs) return now - this.#asked.at >= SILENT_MS ? 'silent' : 'busy'
+    this.#asked = { signs, at: now }
+    this.thread.wake()
+    return 'busy'
   }
 
   /** Wakes the thread for what was published, if it sleeps and that may wake it. */

@@ -36,6 +36,17 @@ export interface AlarmFields {
   /** `evidence`: the signs since the last progress: names, counts and ids alone. */
   livelock: { evidence: string[] }
   stall: { evidence: string[] }
+  /** Something takes longer than `supervision.slowMs`, or ten times as long as when it was told last. */
+  slow: SlowFields
+}
+
+/** `kind` and `name` as in `doing` of `team.turns()`; `forMs`: for how long by then. */
+export interface SlowFields {
+  agent: string
+  messageId: string
+  kind: string
+  name: string | null
+  forMs: number
 }
 
 /** Finding of a detector. */

@@ -49,8 +49,7 @@ export interface Stuck {
   readonly runs: ReadonlySet<RunState>
 }
 
-export function stuckNow(host: Supervisor): Stuck[] {
-  const edges = new WaitEdges(host)
+export function stuckNow(host: Supervisor, edges = new WaitEdges(host)): Stuck[] {
   const stuck = stuckIn(edges.nodes)
   if (stuck.length === 0) return []
   const all = new Set(stuck)

@@ -239,13 +239,14 @@ const EVENT_TYPES = Object.keys({
   deadlock: 0,
   livelock: 0,
   stall: 0,
+  slow: 0,
   budget: 0,
   'limit.reached': 0,
 } satisfies Record<RuntimeEvent['type'], 0>) as readonly RuntimeEvent['type'][]
 
 /**
- * Event of a detector: 'deadlock', 'livelock' or 'stall'. `sentence`: what it has found, in words. A livelock: agents
- * are busy without progress.
+ * Event of a detector: 'deadlock', 'livelock' or 'stall'; or 'slow'. `sentence`: what was found, in words. A livelock:
+ * agents are busy without progress.
  */
 export type AlarmEvent = {
   [Name in keyof AlarmFields]: Event<Name, AlarmFields[Name] & { sentence: string }>

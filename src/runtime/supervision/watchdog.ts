@@ -17,7 +17,7 @@
  */
 
 import { url as inspectorUrl } from 'node:inspector'
-import { BEAT, EXTERNAL_KIB } from '../../mailbox/channel.ts'
+import { EXTERNAL_KIB } from '../../mailbox/channel.ts'
 import type { Timer } from '../../shared/clock.ts'
 import { AgentCrashedError } from '../../shared/errors.ts'
 import type { Agent } from '../host/agent.ts'
@@ -148,8 +148,8 @@ export const watchdog = ({ clock, directory, loop, team }: Supervisor): Reader =
 
   const look = (agent: Agent, passedMs: number, mostMs: number, excused: boolean) => {
     const incarnation = agent.incarnation!
-    const { words, outbox, plain, ranked, replies } = incarnation.channel
-    const turns = Atomics.load(words, BEAT) + plain.readTo() + ranked.readTo() + replies.readTo()
+    const { outbox, replies } = incarnation.channel
+    const turns = incarnation.signs
     const beat = turns + outbox.readTo() - replies.readTo()
     const watch = watches.get(incarnation)
     const limit = agent.settings.supervision.watchdogMs

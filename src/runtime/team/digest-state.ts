@@ -92,15 +92,20 @@ const OWN_TOLD_MS = 1_000
 /** Returns what waits now, the oldest first. Reads the host's own records, and changes nothing. */
 export function waitsOf(host: Supervisor): Wait[] {
   const now = host.clock.now()
-  const doings = doingsOf(host)
-  const told = doings.filter(
+  return waitsAndWorkOf(host).filter(
     ({ kind, since, slowAfterMs = OWN_TOLD_MS }) =>
       !(kind === 'own' || kind === 'sleep') || now - since >= Math.min(OWN_TOLD_MS, slowAfterMs),
   )
+}
+
+/** The same, with what turns have done for so short a time that nobody is told. */
+export function waitsAndWorkOf(host: Supervisor): Wait[] {
+  const doings = doingsOf(host)
   const causes = new Map<string, string | undefined>()
   const script = host.directory.byIndex[ORCHESTRATOR_INDEX]
   const limits = Array.from(host.limits.waits(), (wait): Wait => {
-    const { option, limit, runId = '', agent = null, messageId: turn = null, since, until } = wait
+    const { option, limit, runId = '', agent = null, messageId: turn = null, since, until, used } = wait
+    if (used !== undefined) return usedUp(wait, used)
     const holders = holdersOf(wait)
     if (!causes.has(holders.key)) causes.set(holders.key, causeOf(holders, doings))
     const cause = causes.get(holders.key)
@@ -112,7 +117,25 @@ export function waitsOf(host: Supervisor): Wait[] {
       ...(until !== undefined && { until }),
     }
   })
-  return [...told, ...limits].sort((a, b) => a.since - b.since)
+  const { ok, lagMs } = host.journal.health
+  const log = { ...OF_TEAM, for: [], kind: 'log', since: host.clock.now() - lagMs }
+  return [...doings, ...limits, ...(ok ? [] : [log])].sort((a, b) => a.since - b.since)
+}
+
+/** What is wrong with a team as a whole is told at once. */
+const OF_TEAM = { runId: '', agent: null, turn: null, slowAfterMs: 0 } as const
+
+function usedUp({ option, runId = '', agent, since, until, limit }: LimitWait, used: number): Wait {
+  const free = until === undefined ? '' : `, the next part is free at ${new Date(until).toISOString()}`
+  return {
+    ...OF_TEAM,
+    runId,
+    for: agent ? [option, agent] : [option],
+    kind: 'budget',
+    since,
+    cause: `${used} of ${limit ?? 0} tokens${free}`,
+    ...(until !== undefined && { until }),
+  }
 }
 
 /** Returns the circles that stand now, the shortest first. Reads the host's own records, and changes nothing. */
@@ -133,25 +156,54 @@ export function waitCyclesOf(host: Supervisor): WaitCycle[] {
 export function doingsOf(host: Supervisor): Wait[] {
   const { clock } = host
   const begin = clock.now() - clock.monotonic()
-  const { held, turns } = new WaitEdges(host)
-  return [
-    ...turns.flatMap((turn) => (turn ? doingsOfTurn(turn, begin) : [])),
+  const edges = new WaitEdges(host)
+  const { held, turns } = edges
+  const all = [
+    ...turns.flatMap((turn) => (turn ? doingsOfTurn(turn, begin, clock.now()) : [])),
     ...Array.from(held.values(), knownWaits).flat(),
   ]
+  const awaited = new Set(all.filter(isForAnswer).flatMap(({ runId, for: names }) => names.map(placeIn(runId))))
+  const turnsOf = (found: readonly TurnNode[]) => found.map(({ envelope }) => idOf(envelope.memory, envelope.at))
+  const stuck = stuckNow(host, edges)
+  const inCircle = new Set(stuck.flatMap(({ cycle }) => turnsOf(cycle)))
+  const stalled = new Set(stuck.flatMap(({ cycle, turns }) => (cycle.length === 0 ? turnsOf(turns) : [])))
+  return all.map((wait): Wait => {
+    const { runId, agent, turn, turnSince, loop } = wait
+    if (turn === null || turnSince === undefined) return wait
+    if (inCircle.has(turn)) return { ...wait, stuck: 'now' }
+    const isGrave = loop === 'silent' || stalled.has(turn) || awaited.has(placeIn(runId)(agent ?? ''))
+    return isGrave ? { ...wait, stuck: 'once_slow' } : wait
+  })
 }
 
+/** The script of a protocol waits for all that its run asks. */
+const isForAnswer = ({ kind, agent }: Wait) => (kind === 'request' || kind === 'delegate') && !isRuntimes(agent)
+
+const placeIn = (runId: string) => (name: string) => `${runId} ${name}`
+
 /** `begin`: epoch ms at which the monotonic clock stood at 0. */
-function doingsOfTurn(turn: TurnNode, begin: number): Wait[] {
+function doingsOfTurn(turn: TurnNode, begin: number, now: number): Wait[] {
   const { incarnation, settings } = turn.agent
   const { startedAt, turn: number } = turn.envelope
   if (!incarnation?.begun(turn.envelope) || startedAt === NOT_YET) return knownWaits(turn)
-  const turnSince = begin + startedAt
-  const all = [...knownWaits(turn), ...ownWaits(turn, incarnation)]
-  if (all.length === 0)
-    all.push({ ...whose(turn), for: [], kind: 'own', since: Math.max(turnSince, incarnation.doings.stirredAt(number)) })
-  return all.map((wait) => {
-    const slowAfterMs = wait.slowAfterMs ?? slowTimeOf(wait.kind, settings.supervision.slowMs)
-    return { ...wait, turnSince, ...(slowAfterMs !== false && { slowAfterMs }) }
+  const turnSince = Math.round(begin + startedAt) // both clocks are read at times of their own
+  const own = ownWaits(turn, incarnation)
+  const known = knownWaits(turn)
+  if (known.length + own.length === 0)
+    own.push({ ...whose(turn), for: [], kind: 'own', since: Math.max(turnSince, incarnation.doings.stirredAt(number)) })
+  const { slowMs } = settings.supervision
+  const toldMs = (kind: string) => Math.min(OWN_TOLD_MS, slowTimeOf(kind, slowMs) || OWN_TOLD_MS)
+  const isTold = own.some(({ kind, since }) => kind !== 'sleep' && now - since >= toldMs(kind))
+  const loop = isTold ? incarnation.loop(now) : undefined
+  return [...known, ...own].map((wait) => {
+    const slowAfterMs = wait.slowAfterMs ?? slowTimeOf(wait.kind, slowMs)
+    const isOwn = loop && own.includes(wait) && wait.kind !== 'sleep'
+    return {
+      ...wait,
+      turnSince,
+      ...(slowAfterMs !== false && { slowAfterMs }),
+      ...(isOwn && { loop }),
+    }
   })
 }
 

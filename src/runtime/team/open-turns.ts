@@ -1,85 +1,121 @@
 /** The open turns of a team, what they do and how long, and what people should look at. */
 
+import type { Timer } from '../../shared/clock.ts'
+import type { Reader } from '../host/journal.ts'
 import type { Supervisor } from '../supervision/host.ts'
 import type { Wait } from '../views/digest-line.ts'
-import { isSlow, slowSentence } from '../views/slow.ts'
-import { doingsOf, grouped, waitCyclesOf, waitsOf } from './digest-state.ts'
-
-/** Turn that is under way. */
-export interface OpenTurn {
-  runId: string
-  agent: string
-  messageId: string
-  /** Epoch ms at which it began. */
-  since: number
-  /** Work and waits of the turn now, the oldest first: `kind` and names as in `Wait`; null for what has no name. */
-  doing: { kind: string; name: string | null; since: number }[]
-  /**
-   * 'slow': something takes longer than `supervision.slowMs`. 'stuck': the turn waits in a circle, or it is slow and a
-   * turn of another agent waits for it.
-   */
-  state: 'fine' | 'slow' | 'stuck'
-  /** In words: `writer: step "fetch prices" for 4 min (slow after 30 s)`. */
-  sentence: string
-}
-
-/** Says what people should look at in a team: all that is slow or stuck, in words. */
-export interface TeamJudgement {
-  state: OpenTurn['state']
-  sentences: string[]
-}
+import {
+  isSlow,
+  type Judged,
+  judged,
+  type OpenTurn,
+  slowSentence,
+  stateOf,
+  type TeamJudgement,
+  troublesIn,
+  worstOf,
+} from '../views/slow.ts'
+import { doingsOf, grouped, waitsAndWorkOf, waitsOf } from './digest-state.ts'
 
 /** Returns the turns that are under way, the oldest first. */
 export function openTurnsOf(host: Supervisor): OpenTurn[] {
   const now = host.clock.now()
-  const doings = doingsOf(host)
-  const inCircle = new Set(waitCyclesOf(host).flatMap(({ turns }) => turns))
-  const waitedFor = new Set(
-    doings.flatMap(({ kind, agent, runId, for: names }) =>
-      (kind === 'request' || kind === 'delegate') && !agent?.startsWith('$')
-        ? names.map((name) => `${runId} ${name}`)
-        : [],
-    ),
-  )
-  const inTurns = doings.filter(({ turnSince }) => turnSince !== undefined)
+  const inTurns = doingsOf(host).filter(({ turnSince }) => turnSince !== undefined)
   const byTurn = grouped(inTurns, ({ agent, turn }) => `${agent} ${turn}`)
   return Array.from(byTurn.values(), (all): OpenTurn => {
     all.sort((one, other) => one.since - other.since)
-    const told = all.find((doing) => isSlow(doing, now)) ?? all[0]!
-    const isSlowNow = isSlow(told, now)
-    const agent = told.agent ?? ''
-    const messageId = told.turn ?? ''
-    const isStuck = inCircle.has(messageId) || (isSlowNow && waitedFor.has(`${told.runId} ${agent}`))
+    const [{ runId, agent, turn, turnSince, since }] = all as [Wait]
+    const [{ state, sentence }] = judged(all, now) as [Judged]
     return {
-      runId: told.runId,
-      agent,
-      messageId,
-      since: told.turnSince ?? told.since,
-      doing: all.map(({ kind, for: names, since }) => ({ kind, name: names.join(', ') || null, since })),
-      state: isStuck ? 'stuck' : isSlowNow ? 'slow' : 'fine',
-      sentence: slowSentence(told, now),
+      runId,
+      agent: agent ?? '',
+      messageId: turn ?? '',
+      since: turnSince ?? since,
+      doing: all.map((each) => ({ kind: each.kind, name: nameOf(each), since: each.since })),
+      state,
+      sentence,
     }
   }).sort((one, other) => one.since - other.since)
 }
 
+const nameOf = ({ for: names }: Wait): string | null => names.join(', ') || null
+
 /** Returns what is slow or stuck now: turns, and what waits for a limit, one sentence for each limit. */
 export function judgementOf(host: Supervisor): TeamJudgement {
-  const now = host.clock.now()
-  const turns = openTurnsOf(host).filter(({ state }) => state !== 'fine')
-  const limits = waitsOf(host).filter(({ kind }) => kind === 'limit')
-  const queues = grouped(limits, ({ for: [option = ''] }) => option)
-  const slowQueues = [...queues.values()].filter(([oldest]) => oldest && isSlow(oldest, now))
+  const all = troublesIn(waitsOf(host), host.clock.now())
+  return { state: worstOf(all.map(({ state }) => state)), sentences: all.map(({ sentence }) => sentence) }
+}
+
+/** Shortest time between two looks. A look that takes long comes less often. */
+const LOOK_MS = 100
+const LOOK_SHARE = 50
+/** The next time something is told, it has taken so many times as long. */
+const AGAIN = 10
+
+/**
+ * Writes down once what of a turn is slow, and again after ten times as long. What is open is looked at when the first
+ * of it may be slow, so a team whose turns are short looks twice a minute.
+ */
+export function slowWatch(host: Supervisor): Reader {
+  const { clock, directory, journal, redactor, runs } = host
+  /** By what was told: age in ms at which it is told again. */
+  let told = new Map<string, number>()
+  let timer: Timer | undefined
+  let lookAt = Number.POSITIVE_INFINITY
+  let earliest = 0
+  let least = { ms: Number.POSITIVE_INFINITY, additions: -1 }
+
+  const leastMs = () => {
+    const { additions, byIndex } = directory
+    if (least.additions !== additions)
+      least = { ms: Math.min(...byIndex.map(({ settings }) => leastOf(settings.supervision.slowMs))), additions }
+    return least.ms
+  }
+
+  const lookBy = (at: number) => {
+    if (at >= lookAt) return
+    timer?.cancel()
+    lookAt = Math.max(at, earliest)
+    timer = clock.timer(Math.max(1, lookAt - clock.monotonic()), look, 'background')
+  }
+
+  const look = () => {
+    timer = undefined
+    lookAt = Number.POSITIVE_INFINITY
+    const beganAt = clock.monotonic()
+    const now = clock.now()
+    const before = told
+    told = new Map()
+    let nextMs = Number.POSITIVE_INFINITY
+    for (const wait of redactor.data(waitsAndWorkOf(host))) {
+      const { runId, agent, turn, turnSince, kind, since, slowAfterMs } = wait
+      if (turnSince === undefined || slowAfterMs === undefined || agent === null || turn === null) continue
+      const began = since === turnSince ? 'its beginning' : since
+      const key = [runId, agent, turn, kind, nameOf(wait), began].join(' ')
+      let dueMs = before.get(key) ?? slowAfterMs
+      const forMs = Math.round(now - since)
+      if (isSlow({ since, slowAfterMs: dueMs }, now)) {
+        const sentence = slowSentence(wait, now)
+        const fields = { agent, messageId: turn, kind, name: nameOf(wait), forMs }
+        const title = `a turn is ${stateOf(wait, now)}`
+        const run = runs.find(runId)
+        if (run) journal.record(run, { kind: 'alarm', name: 'slow', agents: [agent], title, sentence, fields })
+        while (dueMs <= now - since) dueMs *= AGAIN
+      }
+      if (dueMs !== slowAfterMs) told.set(key, dueMs)
+      nextMs = Math.min(nextMs, since + dueMs - now)
+    }
+    earliest = beganAt + Math.max(LOOK_MS, (clock.monotonic() - beganAt) * LOOK_SHARE)
+    if (!host.loop.closed && nextMs < Number.POSITIVE_INFINITY) lookBy(clock.monotonic() + nextMs)
+  }
+
   return {
-    state: turns.some(({ state }) => state === 'stuck')
-      ? 'stuck'
-      : turns.length + slowQueues.length > 0
-        ? 'slow'
-        : 'fine',
-    sentences: [...turns.map(({ sentence }) => sentence), ...slowQueues.map((waits) => queueSentence(waits, now))],
+    // What can be slow begins with one of these.
+    kinds: ['frames', 'turn.started'],
+    next: () => lookBy(clock.monotonic() + leastMs()),
+    close: () => timer?.cancel(),
   }
 }
 
-function queueSentence([oldest, ...others]: readonly Wait[], now: number): string {
-  const more = others.length === 0 ? '' : ` (and ${others.length} more)`
-  return oldest ? slowSentence(oldest, now) + more : ''
-}
+const leastOf = (times: Readonly<Record<string, number | false>>): number =>
+  Math.min(...Object.values(times).map((ms) => ms || Number.POSITIVE_INFINITY))

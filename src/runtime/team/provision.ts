@@ -48,6 +48,7 @@ import { TaskRouter } from '../verbs/task-router.ts'
 import { usage } from '../views/metrics.ts'
 import { operatorLog } from '../views/operator-log.ts'
 import type { Tallies } from '../views/tallies.ts'
+import { slowWatch } from './open-turns.ts'
 
 /** Replacements for tests and rehearsals: agents run in the host's own thread. */
 export interface TeamKit {
@@ -335,6 +336,7 @@ export const partsOf = (tallies: Tallies): Part[] => [
   restarts,
   timeouts,
   watchdog,
+  slowWatch,
   tasks,
   (host) => taskDeadlines(host, host.cancellation, host.requests),
   (host) => taskDependencies(host, host.admission, host.cancellation, host.requests),

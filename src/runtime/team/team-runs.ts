@@ -41,10 +41,11 @@ import { type Health, healthOf } from '../views/operator-log.ts'
 import { type Metric, prometheusText } from '../views/prometheus.ts'
 import { recordedRuns } from '../views/recorded-runs.ts'
 import { LoggedReplay, pastInMemory } from '../views/run-replay.ts'
+import type { OpenTurn, TeamJudgement } from '../views/slow.ts'
 import { Tallies } from '../views/tallies.ts'
 import type { RunReplay } from '../views/team-fold.ts'
 import { runDigest, teamDigest, type WaitCycle, waitCyclesOf, waitsOf } from './digest-state.ts'
-import { judgementOf, type OpenTurn, openTurnsOf, type TeamJudgement } from './open-turns.ts'
+import { judgementOf, openTurnsOf } from './open-turns.ts'
 
 const metricsFormat = oneOf('prometheus')
 
@@ -190,7 +191,7 @@ export abstract class TeamRuns {
 
   /** Returns the present state of the team. */
   health(): Health {
-    return healthOf(this.supervisor, this.runBook)
+    return healthOf(this.supervisor, this.runBook, this.turns())
   }
 
   /**

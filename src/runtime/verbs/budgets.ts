@@ -116,6 +116,8 @@ export interface BudgetUse {
   limit: number
   /** Time after which the team's usage is forgotten, in ms; null if it is never. */
   windowMs: number | null
+  /** Epoch ms at which the next part of it is free again; null if none will be, or all of it is. */
+  freeAt: number | null
 }
 
 function layerOver(accounts: Budgets, { clock, limits }: Core): GatewayLayer {
@@ -210,7 +212,10 @@ export class Budgets {
     const { perTeam } = config
     this.windowMs = perTeam?.windowMs ?? 0
     this.#payments = new Payments(this.windowMs)
-    if (perTeam) this.#team = this.#account('budget.perTeam', perTeam, () => this.#current, perTeam.windowMs)
+    if (perTeam) {
+      this.#team = this.#account('budget.perTeam', perTeam, () => this.#current, perTeam.windowMs)
+      core.limits.watch(() => this.#usedUp())
+    }
     this.layer = layerOver(this, core)
   }
 
@@ -249,12 +254,31 @@ export class Budgets {
   /** Returns what is used of the limits of the team, and of these runs. */
   uses(runs: Iterable<RunState>): BudgetUse[] {
     const windowMs = this.#config.perTeam?.windowMs ?? null
-    const all = this.#team ? usesOf(this.#team, null, windowMs) : []
+    const { clock } = this.#core
+    const all = this.#team ? usesOf(this.#team, { runId: null, windowMs, now: clock.now() }) : []
     for (const run of runs) {
       const account = this.#ofRun(run)
-      if (account) all.push(...usesOf(account, run.id, null))
+      if (account) all.push(...usesOf(account, { runId: run.id, windowMs: null, now: clock.now() }))
     }
     return all
+  }
+
+  /** Yields the limits of the team of which so much is used that calls are refused. */
+  *#usedUp(): IterableIterator<LimitWait> {
+    const { clock } = this.#core
+    const begin = clock.now() - clock.monotonic()
+    for (const { limit, agent, used, freeInMs, reachedAt } of this.#team?.uses() ?? []) {
+      if (reachedAt === undefined) continue
+      const until = freeInMs === undefined ? undefined : clock.now() + freeInMs
+      yield {
+        option: limit.path,
+        limit: limit.tokens,
+        agent: agent ?? undefined,
+        since: begin + reachedAt,
+        until,
+        used,
+      }
+    }
   }
 
   #ofRun(run: RunState): TokenAccount | undefined {
@@ -316,13 +340,22 @@ export class Budgets {
   }
 }
 
-const usesOf = (account: TokenAccount, runId: string | null, windowMs: number | null): BudgetUse[] =>
-  Array.from(account.uses(), ({ limit, ...use }) => ({
+interface OfAccount {
+  readonly runId: string | null
+  readonly windowMs: number | null
+  readonly now: number
+}
+
+const usesOf = (account: TokenAccount, { runId, windowMs, now }: OfAccount): BudgetUse[] =>
+  Array.from(account.uses(), ({ limit, agent, used, held, freeInMs }) => ({
     option: limit.path,
     runId,
-    ...use,
+    agent,
+    used,
+    held,
     limit: limit.tokens,
     windowMs,
+    freeAt: freeInMs === undefined ? null : now + freeInMs,
   }))
 
 function hasNamed(agents: ReadonlySet<Agent>, { name }: Agent): boolean {

@@ -70,6 +70,22 @@ interface Member {
   dueHeld: number
   asked: number
   level: number
+  /** Monotonic ms at which the level was reached. */
+  levelAt: number
+}
+
+type Standing = Pick<Member, 'used' | 'held' | 'level' | 'levelAt'> & { readonly agent: string | null }
+
+/** What is used of a limit. `agent`: null for the one of all agents together. */
+export interface Use {
+  readonly agent: string | null
+  readonly limit: Limit
+  readonly used: number
+  readonly held: number
+  /** Time until the next part is free again; undefined if nothing will be. */
+  readonly freeInMs: number | undefined
+  /** Monotonic ms at which nothing was left, or a call was refused; undefined if that is not so now. */
+  readonly reachedAt: number | undefined
 }
 
 const NEARLY = 0.8
@@ -82,6 +98,7 @@ export class TokenAccount {
   #used = 0
   #held = 0
   #level = 0
+  #levelAt = 0
 
   constructor(options: AccountOptions) {
     this.#options = options
@@ -101,19 +118,24 @@ export class TokenAccount {
   }
 
   /** Yields what is used of each limit: of all agents together, then of each agent that has called a model. */
-  *uses(): IterableIterator<{ agent: string | null; limit: Limit; used: number; held: number }> {
+  *uses(): IterableIterator<Use> {
     this.#forget()
     const { total, perAgent } = this.#options
-    if (total) yield { agent: null, limit: total, used: this.#used, held: this.#held }
-    if (!perAgent) return
-    for (const { agent, used, held } of this.#members.values()) yield { agent, limit: perAgent, used, held }
+    const all = { agent: null, used: this.#used, held: this.#held, level: this.#level, levelAt: this.#levelAt }
+    if (total) yield this.#useOf(all, total)
+    if (perAgent) for (const member of this.#members.values()) yield this.#useOf(member, perAgent, member)
+  }
+
+  #useOf({ agent, used, held, level, levelAt }: Standing, limit: Limit, of?: Member): Use {
+    const reachedAt = level === REACHED ? levelAt : undefined
+    return { agent, limit, used, held, freeInMs: this.#retryAfter(1, of), reachedAt }
   }
 
   begin(agent: string, tokens: number): void {
     this.#forget()
     let member = this.#members.get(agent)
     if (!member) {
-      member = { agent, used: 0, held: 0, isWorking: false, due: 0, dueHeld: 0, asked: 0, level: 0 }
+      member = { agent, used: 0, held: 0, isWorking: false, due: 0, dueHeld: 0, asked: 0, level: 0, levelAt: 0 }
       this.#members.set(agent, member)
       const fair = this.#fair
       for (const other of this.#members.values()) other.due = Math.min(other.due, fair)
@@ -199,8 +221,9 @@ export class TokenAccount {
     member.used += tokens
     this.#used += tokens
     if (windowMs !== undefined && tokens > 0) this.#paid.push({ at: now() - agoMs, member, tokens })
-    if (perAgent) member.level = levelOf(member.used, perAgent)
+    if (perAgent) Object.assign(member, { level: levelOf(member.used, perAgent), levelAt: now() })
     if (total) this.#level = levelOf(this.#used, total)
+    this.#levelAt = now()
     this.rest(agent)
   }
 
@@ -281,8 +304,12 @@ export class TokenAccount {
   #reached(member: Member | undefined, limit: Limit, level: number): void {
     const before = member ? member.level : this.#level
     if (level <= before) return
-    if (member) member.level = level
-    else this.#level = level
+    const levelAt = this.#options.now()
+    if (member) Object.assign(member, { level, levelAt })
+    else {
+      this.#level = level
+      this.#levelAt = levelAt
+    }
     this.#options.onLevel?.({ agent: member?.agent ?? null, used: member?.used ?? this.#used, limit: limit.tokens })
   }
 }

@@ -160,6 +160,10 @@ export class DigestFeed {
       if (this.#maker && this.#maker.rows >= MOST_ROWS) this.#tell()
     }
     this.#look()
+    this.#lookLater()
+  }
+
+  #lookLater(): void {
     this.#lastLook?.cancel()
     this.#lastLook = systemClock.timer(LAST_LOOK_MS, () => this.#look())
   }
@@ -222,6 +226,7 @@ export class DigestFeed {
 
   #changedWaits(): Wait[] | undefined {
     const waits = this.#needs.waits().slice(0, MOST_WAITS)
+    if (waits.some(({ loop }) => loop === 'busy')) this.#lookLater() // the next look tells whether its thread answers
     const told = JSON.stringify(waits)
     if (told === this.#toldWaits) return undefined
     this.#toldWaits = told

@@ -161,6 +161,8 @@ export interface DigestQuestion {
  * - `own`: for nothing that the runtime knows: its code computes, or awaits a promise of its own. It is told after a
  *   second, or after `slowMs` if that is less. `since`: when the turn last did something that is known
  * - `limit`: for a limit on how much runs at once, or the rate limit of a provider; `for` has the option that sets it
+ * - `budget`: nobody waits: the budget in `for` is used up. `until`: when the next part of it is free again
+ * - `log`: nobody waits: the durable log has not taken what it was given
  */
 export interface Wait {
   runId: string
@@ -182,4 +184,14 @@ export interface Wait {
   cause?: string
   /** Epoch ms at which a provider takes calls again. */
   until?: number
+  /**
+   * 'now': it waits in a circle. 'once_slow': it is stuck once it is slow, because a turn of another agent waits for it,
+   * nothing in its run brings what it waits for, or its thread does not answer.
+   */
+  stuck?: 'now' | 'once_slow'
+  /**
+   * What the loop of its thread does, for work of its own that has taken a second. 'idle': it waits for something.
+   * 'busy': it computes. 'silent': it has not answered for a second. Left out where an agent has no thread of its own.
+   */
+  loop?: 'idle' | 'busy' | 'silent'
 }

@@ -14,6 +14,7 @@ import type { Reader } from '../host/journal.ts'
 import type { HostRecord } from '../log/records.ts'
 import type { RunBook } from '../runs/runs.ts'
 import type { Supervisor } from '../supervision/host.ts'
+import type { OpenTurn } from './slow.ts'
 
 /** State of a team for a service's probes. Durations are in ms. */
 export interface Health {
@@ -40,6 +41,8 @@ export interface Health {
       restarts: number
       lastBeatMs: number
       staleFrames: number
+      /** Its turns under way, as in `team.turns()`. */
+      turns: OpenTurn[]
     }
   >
   runs: { running: number; queued: number }
@@ -59,10 +62,12 @@ export interface Health {
   log: { ok: boolean; lagMs: number }
 }
 
-export function healthOf(supervisor: Supervisor, runs: RunBook): Health {
+export function healthOf(supervisor: Supervisor, runs: RunBook, turns: readonly OpenTurn[]): Health {
   const { clock, journal } = supervisor
   const agents = supervisor.directory.agents()
   const now = clock.monotonic()
+  const byAgent = new Map<string, OpenTurn[]>()
+  for (const turn of turns) byAgent.set(turn.agent, [...(byAgent.get(turn.agent) ?? []), turn])
   return {
     live: !supervisor.loop.closed,
     ready: !runs.closing && !runs.endings.lost && agents.every(({ instances }) => instances.some(isReady)),
@@ -77,6 +82,7 @@ export function healthOf(supervisor: Supervisor, runs: RunBook): Health {
           restarts: sumOf(agent, ({ restarts }) => restarts),
           lastBeatMs: sinceTurn(agent, now),
           staleFrames: sumOf(agent, ({ staleFrames }) => staleFrames),
+          turns: byAgent.get(agent.name) ?? [],
         },
       ]),
     ),

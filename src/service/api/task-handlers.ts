@@ -360,7 +360,11 @@ export const watchHandlers = (streams: Streams) =>
     },
 
     listBudgets: ({ served: { team } }) =>
-      json({ budgets: team.budgets().map(({ runId: taskId, ...use }) => ({ taskId, ...use })) }),
+      json({
+        budgets: team
+          .budgets()
+          .map(({ runId: taskId, freeAt, ...use }) => ({ taskId, ...use, freeAt: isoTimeOr(freeAt) })),
+      }),
 
     watchTeam({ request, caller, served: { team } }) {
       const form = streamFormOf(request) ?? 'sse'

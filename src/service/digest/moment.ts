@@ -1,6 +1,6 @@
 /** State of a team at any time of a digest, for who goes back in time: no line is read again. */
 import { TO_SEVERAL, type Wait } from '../../runtime/views/digest-line.ts'
-import { isSlow } from '../../runtime/views/slow.ts'
+import { stateOf } from '../../runtime/views/slow.ts'
 import { type Column, countWhile } from './columns.ts'
 import type { DigestFold, FoldedAgent } from './digest-fold.ts'
 
@@ -94,7 +94,7 @@ const firstAfter = (rows: readonly number[], dropped: number, column: Column, va
  * longest. `now`: epoch ms.
  */
 export function toldWaits(waits: readonly Wait[], now: number): Map<string, Wait> {
-  const rankOf = (wait: Wait): number => (isSlow(wait, now) ? 0 : (RANKS.get(wait.kind) ?? 1))
+  const rankOf = (wait: Wait): number => (stateOf(wait, now) !== 'fine' ? 0 : (RANKS.get(wait.kind) ?? 1))
   const told = new Map<string, Wait>()
   for (const wait of waits) {
     if (wait.agent === null) continue

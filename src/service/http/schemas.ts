@@ -296,6 +296,7 @@ export const budgetUse = z
     held: z.number().describe('tokens that calls under way may need'),
     limit: z.number(),
     windowMs: z.number().nullable(),
+    freeAt: time.nullable().describe('when the next part of it is free again'),
   })
   .describe('what is used of a limit on tokens')
 
@@ -340,6 +341,8 @@ export const wait = z
     limit: z.number().nullable().optional(),
     cause: z.string().optional().describe('what those do that have the places of the limit'),
     until: time.optional(),
+    stuck: z.enum(['now', 'once_slow']).optional().describe('that it waits in a circle, or is stuck once it is slow'),
+    loop: z.enum(['idle', 'busy', 'silent']).optional().describe('what the loop of its thread does'),
   })
   .describe('something that waits in a team now, or that a turn does by itself')
 

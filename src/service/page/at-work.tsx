@@ -1,7 +1,7 @@
 /** Agents that work in a task now, and what each of them waits for. */
 import type { JSX } from 'preact'
 import type { Wait } from '../../runtime/views/digest-line.ts'
-import { isSlow, slowSentence, span } from '../../runtime/views/slow.ts'
+import { isSlow, type Judged, span, stateOf, troublesIn } from '../../runtime/views/slow.ts'
 import { own } from '../../shared/values.ts'
 import { nameOf } from '../pictures/run-words.ts'
 import { live, now, version } from './live.ts'
@@ -86,33 +86,34 @@ export const isOwn = ({ kind }: Pick<Wait, 'kind'>): boolean => kind === 'step' 
 
 export function Age({ wait }: { wait: Wait }): JSX.Element {
   const age = span(now.value - wait.since)
+  const state = stateOf(wait, now.value)
   return isSlow(wait, now.value) ? (
-    <span class="mark slow">
+    <span class={`mark ${state}`}>
       {age}
-      <span class="unseen"> slow</span>
+      <span class="unseen"> {state}</span>
     </span>
   ) : (
     <time>{age}</time>
   )
 }
 
-/** All that is slow now, as cards: nothing ends it but its own end, its time limit or a person. */
+/** All that is slow or stuck now, as cards: nothing ends it but its own end, its time limit or a person. */
 export function SlowCards(): JSX.Element {
-  const slow = slowWaits()
+  const slow = slowNow()
   return (
     <>
-      {slow.slice(0, MOST_SLOW).map((wait) => (
+      {slow.slice(0, MOST_SLOW).map(({ state, sentence, wait }) => (
         <TroubleCard
           key={`${wait.runId} ${wait.agent} ${wait.turn} ${wait.kind}`}
-          kind="slow"
+          kind={state === 'stuck' ? 'stuck' : 'slow'}
           sign="◷"
-          word="slow"
-          who={wait.agent === null ? 'a task' : <Words text={nameOf(wait.agent)} most={200} />}
+          word={state}
+          who={<Words text={nameOf(wait.agent ?? (wait.runId === '' ? 'the team' : 'a task'))} most={200} />}
           aside={wait.turnSince !== undefined && `its turn began ${span(now.value - wait.turnSince)} ago`}
           buttons={wait.runId !== '' && <PlaceLink text="Its run" to={{ view: 'run', task: wait.runId }} />}
         >
           <p>
-            <Words text={slowSentence({ ...wait, agent: nameOf(wait.agent ?? 'a task') }, now.value)} most={400} />
+            <Words text={sentence} most={400} />
           </p>
         </TroubleCard>
       ))}
@@ -123,7 +124,7 @@ export function SlowCards(): JSX.Element {
 
 const MOST_SLOW = 20
 
-export function slowWaits(): readonly Wait[] {
+export function slowNow(): readonly Judged[] {
   version.value
-  return live().waits.filter((wait) => isSlow(wait, now.value))
+  return troublesIn(live().waits, now.value)
 }

@@ -143,7 +143,7 @@ export function Tile({ title, value, isBad = false, to, isCurrent = false }: Til
 }
 
 interface CardProps {
-  kind: 'failed' | 'waiting' | 'slow'
+  kind: 'failed' | 'waiting' | 'slow' | 'stuck'
   sign: string
   word: string
   /** Default: its word. */
@@ -156,7 +156,7 @@ interface CardProps {
 
 /** Tells of something that went wrong, or does not go on. */
 export const TroubleCard = ({ kind, sign, word, label = word, who, aside, buttons, children }: CardProps) => (
-  <article class={kind === 'slow' ? 'trouble slow' : 'trouble'} aria-label={label}>
+  <article class={kind === 'slow' || kind === 'stuck' ? `trouble ${kind}` : 'trouble'} aria-label={label}>
     <header class="row">
       <span class={`mark ${kind}`}>
         <span aria-hidden="true">{sign}</span> {word}

@@ -1,7 +1,7 @@
 /** Picture of a team: a box for each agent, a line for each wait with its age, a ring for a deadlock. */
 import type { JSX, SVGAttributes } from 'preact'
 import type { Wait } from '../../runtime/views/digest-line.ts'
-import { isSlow, span } from '../../runtime/views/slow.ts'
+import { span, stateOf } from '../../runtime/views/slow.ts'
 import { toldWaits } from '../digest/moment.ts'
 import { type Deadlock, isForAgents } from '../pictures/deadlocks.ts'
 import {
@@ -139,7 +139,7 @@ function AgentBox({ name, spot: { x, y }, wait, marks }: BoxProps): JSX.Element 
   const agent = live().agents.get(name)
   const status = wait && !isOwn(wait) ? 'waiting' : (agent?.status ?? 'idle')
   const { inMailbox = 0, restarts = 0 } = agent ?? {}
-  const classes = ['node', status, ...marks, wait && isSlow(wait, now.value) && 'slow']
+  const classes = ['node', status, ...marks, wait && stateOf(wait, now.value)]
   const state = `${shapeOf(status)} ${short(wait ? waitWords(wait, now.value) : wordOf(status), 21)}`
   const [right, bottom] = [BOX.width / 2, BOX.height / 2]
   return (

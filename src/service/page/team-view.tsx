@@ -7,7 +7,7 @@ import type { FoldedAgent } from '../digest/digest-fold.ts'
 import { toldWaits } from '../digest/moment.ts'
 import { type Deadlock, deadlocksOf, undecided } from '../pictures/deadlocks.ts'
 import { AgentDetail } from './agent-detail.tsx'
-import { Age, isOwn, SlowCards, slowWaits, subjectOf } from './at-work.tsx'
+import { Age, isOwn, SlowCards, slowNow, subjectOf } from './at-work.tsx'
 import { useKeys } from './canvas.ts'
 import { type Fill, factKey, keep, knownFold, useContexts, useTroubles } from './folds.ts'
 import { Rehearse } from './forms.tsx'
@@ -150,7 +150,7 @@ export function TeamView(): JSX.Element {
               />
             ))}
             {agent === undefined && deadlocks.length === 0 && (
-              <p class="empty">{slowWaits().length === 0 && 'Nobody is stuck. '}Choose an agent to see what it does.</p>
+              <p class="empty">{slowNow().length === 0 && 'Nobody is stuck. '}Choose an agent to see what it does.</p>
             )}
           </aside>
         </div>

@@ -12,7 +12,7 @@ import type { deadLetter } from '../http/schemas.ts'
 import { busyLoops, type Loop, loopSeconds, undecided } from '../pictures/deadlocks.ts'
 import { type CrashStory, storyOfCrash } from '../pictures/run-story.ts'
 import { nameOf, wordsOfFact } from '../pictures/run-words.ts'
-import { SlowCards, slowWaits } from './at-work.tsx'
+import { SlowCards, slowNow } from './at-work.tsx'
 import { partOf, useBudgets } from './cost-view.tsx'
 import { factKey, useTroubles } from './folds.ts'
 import { begun, live, now, version } from './live.ts'
@@ -167,7 +167,7 @@ export function TroubleView(): JSX.Element {
   const { facts, folds } = useTroubles()
   const { filter = '' } = place.value
   const busy = useBusyLoops()
-  const slow = slowWaits()
+  const slow = slowNow()
   const letters = useLetters()
   const [tightest] = useBudgets()
   const counts: [title: string, filter: string, count: number][] = [

@@ -117,6 +117,8 @@ export function wordsOfFact(fact: DigestFact): RowWords {
     case 'livelock':
     case 'stall':
       return told('', text(fact.sentence), true)
+    case 'slow':
+      return told('', text(fact.sentence))
     case 'decision':
       return told('', `${text(fact.question)} ${text(fact.choice)} (${text(fact.reason)})`)
     case 'question':

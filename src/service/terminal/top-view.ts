@@ -1,7 +1,7 @@
 /** The screen of `dramatis top`: a pure function of what is known of the team. */
 import stringWidth from 'string-width'
 import type { Wait } from '../../runtime/views/digest-line.ts'
-import { isSlow, slowSentence, span } from '../../runtime/views/slow.ts'
+import { isSlow, type Judged, slowSentence, span, stateOf, troublesIn } from '../../runtime/views/slow.ts'
 import { grouped } from '../../shared/text.ts'
 import { own } from '../../shared/values.ts'
 import { type DigestFold, type FoldedAgent, type FoldedRun, missingWords } from '../digest/digest-fold.ts'
@@ -187,11 +187,13 @@ function alarmLines({ facts, waits, processes }: DigestFold, now: number): strin
     if (at < now - ALARM_MS || lines.length === most) break
     if (ALARMS.has(type)) lines.push(`! ${type} ${span(now - at)} ago: ${String(sentence)}`)
   }
-  const slow = waits.filter((wait) => isSlow(wait, now))
-  if (slow[0])
-    lines.push(`! slow: ${slowSentence(slow[0], now)}${slow.length > 1 ? ` (and ${slow.length - 1} more)` : ''}`)
+  const [first, ...others] = troublesIn(waits, now).sort((one, other) => rankOf(other) - rankOf(one))
+  const more = others.length > 0 ? ` (and ${others.length} more)` : ''
+  if (first) lines.push(`! ${first.state}: ${first.sentence}${more}`)
   return lines
 }
+
+const rankOf = ({ state }: Judged): number => Number(state === 'stuck')
 
 function bodyLines(
   fold: DigestFold,
@@ -232,7 +234,7 @@ function agentTable(fold: DigestFold, { sort, selected }: TopState, room: number
       agent.name,
       agent.status,
       wait ? `${wait.kind} ${wait.for.join(', ')}`.trim() : '',
-      wait ? `${span(now - wait.since)}${isSlow(wait, now) ? ' slow' : ''}` : '',
+      wait ? `${span(now - wait.since)}${isSlow(wait, now) ? ` ${stateOf(wait, now)}` : ''}` : '',
       grouped(agent.turns),
       grouped(agent.inMailbox),
       grouped(agent.restarts),
