@@ -52,7 +52,7 @@ t.test('a call that does not fit into what the run has left is refused, and not 
 })
 
 t.test('team.budgets() has what is used of each limit, and of runs only while they are under way', async (t) => {
-  const kept = { windowMs: null, held: 0, runId: null, agent: null }
+  const kept = { windowMs: null, held: 0, runId: null, agent: null, freeAt: null }
   const seen: BudgetUse[][] = []
   const answer: Answers = () => {
     seen.push(team.budgets())
@@ -68,7 +68,7 @@ t.test('team.budgets() has what is used of each limit, and of runs only while th
   t.match(ofRun, { option: 'budget.perRun.tokens', runId, agent: null, used: 0, limit: 8_000 })
   t.match(ofAgent, { option: 'budget.perRun.perAgentTokens', runId, agent: 'ann', used: 0, limit: 5_000 })
   t.ok(ofAgent!.held > 0)
-  t.same(team.budgets(), [{ ...ofTeam, used: 40 }])
+  t.same(team.budgets(), [{ ...ofTeam, used: 40, freeAt: team.clock.now() + 60_000 }])
   await team.clock.advance(60_000)
   t.same(team.budgets(), [{ ...ofTeam, used: 0 }])
 })

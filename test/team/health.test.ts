@@ -14,7 +14,7 @@ const failing = (times: number): AgentDefinition => {
 }
 
 t.test('a team that has not started lives, and is not ready', async (t) => {
-  const idle = { status: 'starting', queued: 0, inFlight: 0, restarts: 0, lastBeatMs: 0, staleFrames: 0 }
+  const idle = { status: 'starting', queued: 0, inFlight: 0, restarts: 0, lastBeatMs: 0, staleFrames: 0, turns: [] }
   t.same(stage(t, { a: echo, b: echo }).health(), {
     live: true,
     ready: false,

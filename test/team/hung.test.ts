@@ -148,7 +148,15 @@ t.test('a used-up budget is told, with the time at which a part of it is free ag
 })
 
 t.test('of a turn the worst is told, and each queue has one sentence', (t) => {
-  const of = (fields: object) => ({ runId: 'r', agent: 'ann', turn: 't', for: ['x'], kind: 'step', since: 0, ...fields })
+  const of = (fields: object) => ({
+    runId: 'r',
+    agent: 'ann',
+    turn: 't',
+    for: ['x'],
+    kind: 'step',
+    since: 0,
+    ...fields,
+  })
   const waits = [
     of({ since: 50, slowAfterMs: 10 }),
     of({ kind: 'tool', since: 90, stuck: 'now' }),

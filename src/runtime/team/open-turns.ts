@@ -53,41 +53,62 @@ const LOOK_SHARE = 50
 const AGAIN = 10
 
 /**
- * Writes down once what of a turn is slow, and again after ten times as long. What is open is looked at when the first
- * of it may be slow, so a team whose turns are short looks twice a minute.
+ * Writes down once what of a turn is slow, and again after ten times as long. It looks when the first that is open may
+ * be slow. What begins until then is slow later, so it is no reader of what comes meanwhile.
  */
-export function slowWatch(host: Supervisor): Reader {
-  const { clock, directory, journal, redactor, runs } = host
+class SlowWatch implements Reader {
+  // What can be slow begins with one of these.
+  readonly kinds = ['frames', 'turn.started'] as const
+  /** True while a look is due. */
+  isIdle = false
+  readonly #host: Supervisor
+  #timer: Timer | undefined
   /** By what was told: age in ms at which it is told again. */
-  let told = new Map<string, number>()
-  let timer: Timer | undefined
-  let lookAt = Number.POSITIVE_INFINITY
-  let earliest = 0
-  let least = { ms: Number.POSITIVE_INFINITY, additions: -1 }
+  #told = new Map<string, number>()
+  /** Additions to the team by which nothing is ever slow in it. */
+  #never: number | undefined
 
-  const leastMs = () => {
-    const { additions, byIndex } = directory
-    if (least.additions !== additions)
-      least = { ms: Math.min(...byIndex.map(({ settings }) => leastOf(settings.supervision.slowMs))), additions }
-    return least.ms
+  constructor(host: Supervisor) {
+    this.#host = host
   }
 
-  const lookBy = (at: number) => {
-    if (at >= lookAt) return
-    timer?.cancel()
-    lookAt = Math.max(at, earliest)
-    timer = clock.timer(Math.max(1, lookAt - clock.monotonic()), look, 'background')
+  next(): void {
+    if (this.#never !== this.#host.directory.additions) this.#lookIn(Number.POSITIVE_INFINITY, 0)
   }
 
-  const look = () => {
-    timer = undefined
-    lookAt = Number.POSITIVE_INFINITY
+  close(): void {
+    this.#timer?.cancel()
+    this.isIdle = true
+  }
+
+  /** Looks after that time, and not later than what begins now can be slow. */
+  #lookIn(ms: number, pauseMs: number): void {
+    const { clock, directory } = this.#host
+    const least = directory.byIndex.map(({ settings }) => leastOf(settings.supervision.slowMs))
+    const lookMs = Math.max(pauseMs, Math.min(ms, ...least))
+    this.isIdle = lookMs < Number.POSITIVE_INFINITY
+    this.#never = this.isIdle ? undefined : directory.additions
+    if (!this.isIdle) return
+    this.#timer = clock.timer(lookMs, () => this.#look(), 'background')
+  }
+
+  #look(): void {
+    const { clock } = this.#host
+    this.isIdle = false
     const beganAt = clock.monotonic()
+    const nextMs = this.#tell()
+    if (nextMs === Number.POSITIVE_INFINITY) return
+    this.#lookIn(nextMs, Math.max(LOOK_MS, (clock.monotonic() - beganAt) * LOOK_SHARE))
+  }
+
+  /** Returns the ms until something that is open now is to be told; Infinity if nothing is. */
+  #tell(): number {
+    const { clock, journal, redactor, runs } = this.#host
     const now = clock.now()
-    const before = told
-    told = new Map()
+    const before = this.#told
+    this.#told = new Map()
     let nextMs = Number.POSITIVE_INFINITY
-    for (const wait of redactor.data(waitsAndWorkOf(host))) {
+    for (const wait of redactor.data(waitsAndWorkOf(this.#host))) {
       const { runId, agent, turn, turnSince, kind, since, slowAfterMs } = wait
       if (turnSince === undefined || slowAfterMs === undefined || agent === null || turn === null) continue
       const began = since === turnSince ? 'its beginning' : since
@@ -102,20 +123,14 @@ export function slowWatch(host: Supervisor): Reader {
         if (run) journal.record(run, { kind: 'alarm', name: 'slow', agents: [agent], title, sentence, fields })
         while (dueMs <= now - since) dueMs *= AGAIN
       }
-      if (dueMs !== slowAfterMs) told.set(key, dueMs)
+      if (dueMs !== slowAfterMs) this.#told.set(key, dueMs)
       nextMs = Math.min(nextMs, since + dueMs - now)
     }
-    earliest = beganAt + Math.max(LOOK_MS, (clock.monotonic() - beganAt) * LOOK_SHARE)
-    if (!host.loop.closed && nextMs < Number.POSITIVE_INFINITY) lookBy(clock.monotonic() + nextMs)
-  }
-
-  return {
-    // What can be slow begins with one of these.
-    kinds: ['frames', 'turn.started'],
-    next: () => lookBy(clock.monotonic() + leastMs()),
-    close: () => timer?.cancel(),
+    return nextMs
   }
 }
+
+export const slowWatch = (host: Supervisor): Reader => new SlowWatch(host)
 
 const leastOf = (times: Readonly<Record<string, number | false>>): number =>
   Math.min(...Object.values(times).map((ms) => ms || Number.POSITIVE_INFINITY))
