@@ -24,8 +24,8 @@ export interface LimitWait extends LimitReached {
   readonly since: number
   /** Epoch ms at which the wait ends at the latest, if that is known. */
   readonly until?: number | undefined
-  /** Nobody waits, but so much of the limit is used that calls are refused. `until`: when a part of it is free again. */
-  readonly used?: number | undefined
+  /** Nobody waits: the budget is used up, as these words say. `until`: when a part of it is free again. */
+  readonly trouble?: { readonly kind: 'budget'; readonly words: string }
 }
 
 export class LimitNotices {

@@ -104,8 +104,8 @@ export function waitsAndWorkOf(host: Supervisor): Wait[] {
   const causes = new Map<string, string | undefined>()
   const script = host.directory.byIndex[ORCHESTRATOR_INDEX]
   const limits = Array.from(host.limits.waits(), (wait): Wait => {
-    const { option, limit, runId = '', agent = null, messageId: turn = null, since, until, used } = wait
-    if (used !== undefined) return usedUp(wait, used)
+    const { option, limit, runId = '', agent = null, messageId: turn = null, since, until, trouble } = wait
+    if (trouble) return { ...troubleOf(wait), kind: trouble.kind, cause: trouble.words }
     const holders = holdersOf(wait)
     if (!causes.has(holders.key)) causes.set(holders.key, causeOf(holders, doings))
     const cause = causes.get(holders.key)
@@ -122,21 +122,15 @@ export function waitsAndWorkOf(host: Supervisor): Wait[] {
   return [...doings, ...limits, ...(ok ? [] : [log])].sort((a, b) => a.since - b.since)
 }
 
-/** What is wrong with a team as a whole is told at once. */
+/** A fault of the team as a whole is told at once. */
 const OF_TEAM = { runId: '', agent: null, turn: null, slowAfterMs: 0 } as const
 
-function usedUp({ option, runId = '', agent, since, until, limit }: LimitWait, used: number): Wait {
-  const free = until === undefined ? '' : `, the next part is free at ${new Date(until).toISOString()}`
-  return {
-    ...OF_TEAM,
-    runId,
-    for: agent ? [option, agent] : [option],
-    kind: 'budget',
-    since,
-    cause: `${used} of ${limit ?? 0} tokens${free}`,
-    ...(until !== undefined && { until }),
-  }
-}
+const troubleOf = ({ option, agent, since, until }: LimitWait) => ({
+  ...OF_TEAM,
+  for: agent ? [option, agent] : [option],
+  since,
+  ...(until !== undefined && { until }),
+})
 
 /** Returns the circles that stand now, the shortest first. Reads the host's own records, and changes nothing. */
 export function waitCyclesOf(host: Supervisor): WaitCycle[] {

@@ -57,7 +57,7 @@ const AGAIN = 10
  * be slow. What begins until then is slow later, so it is no reader of what comes meanwhile.
  */
 class SlowWatch implements Reader {
-  // What can be slow begins with one of these.
+  // Nothing that can be slow begins without one of these.
   readonly kinds = ['frames', 'turn.started'] as const
   /** True while a look is due. */
   isIdle = false

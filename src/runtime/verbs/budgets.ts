@@ -270,14 +270,10 @@ export class Budgets {
     for (const { limit, agent, used, freeInMs, reachedAt } of this.#team?.uses() ?? []) {
       if (reachedAt === undefined) continue
       const until = freeInMs === undefined ? undefined : clock.now() + freeInMs
-      yield {
-        option: limit.path,
-        limit: limit.tokens,
-        agent: agent ?? undefined,
-        since: begin + reachedAt,
-        until,
-        used,
-      }
+      const free = until === undefined ? '' : `, the next part is free at ${new Date(until).toISOString()}`
+      const trouble = { kind: 'budget', words: `${used} of ${limit.tokens} tokens${free}` } as const
+      const since = begin + reachedAt
+      yield { option: limit.path, limit: limit.tokens, agent: agent ?? undefined, since, until, trouble }
     }
   }
 

@@ -76,7 +76,7 @@ interface Member {
 
 type Standing = Pick<Member, 'used' | 'held' | 'level' | 'levelAt'> & { readonly agent: string | null }
 
-/** What is used of a limit. `agent`: null for the one of all agents together. */
+/** Use of a limit. `agent`: null for the limit of all agents together. */
 export interface Use {
   readonly agent: string | null
   readonly limit: Limit

@@ -185,12 +185,12 @@ export interface Wait {
   /** Epoch ms at which a provider takes calls again. */
   until?: number
   /**
-   * 'now': it waits in a circle. 'once_slow': it is stuck once it is slow, because a turn of another agent waits for it,
-   * nothing in its run brings what it waits for, or its thread does not answer.
+   * 'now': it waits in a circle. 'once_slow': it is stuck once it is slow, because a turn of another agent waits for
+   * it, nothing in its run brings what it waits for, or its thread does not answer.
    */
   stuck?: 'now' | 'once_slow'
   /**
-   * What the loop of its thread does, for work of its own that has taken a second. 'idle': it waits for something.
+   * State of the loop of its thread, for work of its own that has taken a second. 'idle': it waits for something.
    * 'busy': it computes. 'silent': it has not answered for a second. Left out where an agent has no thread of its own.
    */
   loop?: 'idle' | 'busy' | 'silent'

@@ -170,8 +170,7 @@ function ends(runs: RunBook, tallies: Tallies): Metric[] {
 
 function limitWaits({ limits }: Supervisor): Metric {
   const waiting = new Map<string, number>()
-  for (const { option, used } of limits.waits())
-    if (used === undefined) waiting.set(option, (waiting.get(option) ?? 0) + 1)
+  for (const { option, trouble } of limits.waits()) if (!trouble) waiting.set(option, (waiting.get(option) ?? 0) + 1)
   return gauge(
     'limit_waits',
     'Runs, turns and calls that wait for a limit (team.waits()), by the option that sets it.',

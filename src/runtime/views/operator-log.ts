@@ -41,7 +41,7 @@ export interface Health {
       restarts: number
       lastBeatMs: number
       staleFrames: number
-      /** Its turns under way, as in `team.turns()`. */
+      /** Turns under way, as in `team.turns()`. */
       turns: OpenTurn[]
     }
   >

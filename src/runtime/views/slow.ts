@@ -7,8 +7,8 @@ import type { Wait } from './digest-line.ts'
 
 type Timed = Pick<Wait, 'since' | 'slowAfterMs'>
 
-/** 'slow': it takes longer than `supervision.slowMs`. 'stuck': nothing that is known ends it, or others wait for it. */
-export type SlowState = 'fine' | 'slow' | 'stuck'
+/** 'slow': longer than `supervision.slowMs`. 'stuck': nothing that is known ends it, or others wait for it. */
+export type SlowState = OpenTurn['state']
 
 /** Turn that is under way. */
 export interface OpenTurn {
@@ -23,14 +23,14 @@ export interface OpenTurn {
    * 'slow': something takes longer than `supervision.slowMs`. 'stuck': the turn waits in a circle; or it is slow, and a
    * turn of another agent waits for it, nothing in its run can end its wait, or its thread does not answer.
    */
-  readonly state: SlowState
+  readonly state: 'fine' | 'slow' | 'stuck'
   /** In words: `writer: step "fetch prices" for 4 min (slow after 30 s)`. */
   readonly sentence: string
 }
 
 /** Says what people should look at in a team: all that is slow or stuck, in words. */
 export interface TeamJudgement {
-  readonly state: SlowState
+  readonly state: OpenTurn['state']
   readonly sentences: readonly string[]
 }
 
@@ -133,7 +133,7 @@ const QUOTED: ReadonlySet<string> = new Set(['step', 'tool', 'model'])
 /** Kinds of what is wrong with a team as a whole. */
 const OF_TEAM: ReadonlySet<string> = new Set(['budget', 'log'])
 
-/** What a turn does that is in no step and no call, as far as the loop of its thread tells. */
+/** Words for a turn that is in no step and no call, as far as the loop of its thread tells. */
 const OF_LOOP: Readonly<Record<NonNullable<Wait['loop']>, string>> = {
   idle: 'waits for something that the runtime does not know',
   busy: 'computes',
