@@ -44,11 +44,11 @@ t.test('a step of a pipeline', async (t) => {
   t.equal(frames, 2 * STEPS + 2, 'a request and an answer each')
   t.ok(looks <= 2 * STEPS + 4, `${looks} looks`)
   t.ok(batches <= 4 * STEPS + 3, `${batches} batches`)
-  t.ok(timers <= 2, `${timers} timers`)
+  t.ok(timers <= 3, `${timers} timers, one of them half a minute later, for what is slow`)
   t.same(records, { 'run.started': 1, 'run.finished': 1, 'turn.started': STEPS + 1, task: 3 * STEPS })
   const { calls, promises } = await worked(() => playAll(team))
   t.ok(calls / RUNS / STEPS <= 770, `${calls / RUNS / STEPS} calls of functions a step`)
-  t.ok(promises / RUNS / STEPS <= 17, `${promises / RUNS / STEPS} promises a step`)
+  t.ok(promises / RUNS / STEPS <= 17.5, `${promises / RUNS / STEPS} promises a step`)
 })
 
 t.test('a step that a model plays', async (t) => {
@@ -69,7 +69,7 @@ t.test('a step that a model plays', async (t) => {
   t.equal(frames, 5 * STEPS + 2, 'also the call, its answer, and the conversation')
   t.ok(looks <= 4 * STEPS + 5, `${looks} looks`)
   t.ok(batches <= 6 * STEPS + 5, `${batches} batches`)
-  t.ok(timers <= STEPS + 2, `${timers} timers`)
+  t.ok(timers <= STEPS + 3, `${timers} timers`)
   t.same(records, {
     'run.started': 1,
     'run.finished': 1,
@@ -107,7 +107,7 @@ t.test('a hop in a ring', async (t) => {
   t.equal(frames, 2 * HOPS + 4, 'a message and the end of its turn each, and the begin and the end of the sleep')
   t.ok(looks <= HOPS + 5, `${looks} looks`)
   t.ok(batches <= HOPS + 4, `${batches} batches`)
-  t.ok(timers <= 3, `${timers} timers`)
+  t.ok(timers <= 4, `${timers} timers`)
   t.same(records, { 'run.started': 1, 'run.finished': 1, 'turn.started': HOPS + 1 })
   const { calls, promises } = await worked(() => playAll(team))
   t.ok(calls / RUNS / HOPS <= 378, `${calls / RUNS / HOPS} calls of functions a hop`)

@@ -95,6 +95,7 @@ class SlowWatch implements Reader {
   #look(): void {
     const { clock } = this.#host
     this.isIdle = false
+    if (!this.#host.directory.living.some(({ mailbox }) => !mailbox.handed.isEmpty)) return
     const beganAt = clock.monotonic()
     const nextMs = this.#tell()
     if (nextMs === Number.POSITIVE_INFINITY) return
