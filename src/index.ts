@@ -10,6 +10,7 @@
  *   mcp/            tools of MCP servers, a subpath of its own
  *   runtime/        the host side: supervisor, runs, log, folds
  *   postgres/       a cluster on PostgreSQL, a subpath of its own
+ *   jetstream/      a cluster on NATS JetStream, a subpath of its own
  *   bundling/       a plugin of esbuild that makes one file of a service, a subpath of its own
  *   protocols/      one orchestration strategy per file
  *   registry/       teams written as YAML

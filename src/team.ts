@@ -105,7 +105,7 @@ export function createTeam<const Name extends string>(
   const threads = { idleMs: IDLE_MS, ...rest.threads }
   const team = (state?: StateManagement) =>
     new MultiAgentPattern({ ...rest, threads, ...(state && { stateManagement: state }) }, undefined, commons)
-  return new ClusterTeam(options, { team, engine: postgresAt, commons })
+  return new ClusterTeam(options, { team, engine: engineAt, commons })
 }
 
 /** Agents of shards keep their thread so long without a message. */
@@ -117,10 +117,10 @@ function isInCluster<Name extends string>(
   return reading('options', () => Reflect.get(Object(options), 'cluster')) !== undefined
 }
 
-/** Late: only a cluster on PostgreSQL needs it. */
-async function postgresAt(options: ClusterOptions & { url: string }): Promise<ClusterStore> {
-  const { PostgresStore } = await import('./postgres/index.ts')
-  return new PostgresStore(options)
+/** The engine that an address names. Late: few have a cluster, and of those most one engine. */
+async function engineAt(options: ClusterOptions & { url: string }): Promise<ClusterStore> {
+  if (/^(nats|tls):/.test(options.url)) return new (await import('./jetstream/index.ts')).JetStreamStore(options)
+  return new (await import('./postgres/index.ts')).PostgresStore(options)
 }
 
 /**

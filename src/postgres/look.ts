@@ -1,7 +1,7 @@
 /** Looks at a cluster without being a member of it: for who operates it. */
-import type { ClusterMember } from '../runtime/cluster/cluster-store.ts'
+import { type ClusterMember, TIMES } from '../runtime/cluster/cluster-store.ts'
 import { hostsOf, loadPg, unreachable } from './database.ts'
-import { MEMBERS, type MemberRow, memberOf, TIMES } from './postgres-store.ts'
+import { MEMBERS, type MemberRow, memberOf } from './postgres-store.ts'
 import { LIVES } from './shard-log.ts'
 
 /** A cluster as the database has it. */

@@ -1,18 +1,19 @@
 /** `ClusterStore` on PostgreSQL 13 and up. */
 
-import type {
-  ClusterKeep,
-  ClusterMember,
-  ClusterNotice,
-  ClusterStore,
-  ClusterTask,
-  ClusterTimes,
-  ClusterView,
-  NewMember,
-  ShardLog,
-  TakenTask,
-  TaskOutcome,
-  TaskState,
+import {
+  type ClusterKeep,
+  type ClusterMember,
+  type ClusterNotice,
+  type ClusterStore,
+  type ClusterTask,
+  type ClusterTimes,
+  type ClusterView,
+  type NewMember,
+  type ShardLog,
+  type TakenTask,
+  type TaskOutcome,
+  type TaskState,
+  TIMES,
 } from '../runtime/cluster/cluster-store.ts'
 import { systemClock } from '../shared/clock.ts'
 import { type DramatisError, describe } from '../shared/errors.ts'
@@ -33,8 +34,6 @@ export interface PostgresStoreOptions {
   /** Told of what an operator should know. Default: `process.emitWarning`. */
   readonly warn?: (text: string) => void
 }
-
-export const TIMES: ClusterTimes = { beatMs: 2_000, suspectMs: 3_000, ttlMs: 10_000, graceMs: 3_000 }
 
 const VIEW = `select s.shard, s.position::float8, s.owner,
     (s.owner is null or s.owner = $5 or not exists (select from dramatis.member m where m.id = s.owner and ${LIVES})) as free

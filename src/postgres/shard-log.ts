@@ -4,7 +4,8 @@
  */
 import { randomUUID } from 'node:crypto'
 import type { ShardLog } from '../runtime/cluster/cluster-store.ts'
-import { blockLength, readBlock, writeBlock } from '../runtime/store/block-format.ts'
+import { blockLength } from '../runtime/store/block-format.ts'
+import { blocksIn, chunkOf, type LogEnd, nextGroup, type WaitingBlock } from '../runtime/store/chunks.ts'
 import type {
   Block,
   Checkpoint,
@@ -63,12 +64,6 @@ const DROP = `with cut as (
   update dramatis.shard s set first = cut.at, checkpoint = case when checkpoint_at >= cut.at then checkpoint end from cut
   where s.cluster = $1 and s.shard = $2 and s.claim = $4 and cut.at is not null returning s.first::float8`
 
-interface Waiting {
-  readonly block: Block
-  resolve(position: Position): void
-  reject(error: DramatisError): void
-}
-
 interface Chunk {
   readonly position: Position
   readonly bytes: Buffer
@@ -94,9 +89,8 @@ export class PostgresLog implements ShardLog {
   /** End of the log when this one claimed it. */
   #claimedAt = 0
   #end = 0
-  #lastSeq = 0
-  #carried = 0
-  #waiting: Waiting[] = []
+  #logEnd: LogEnd = { lastSeq: 0, carried: 0 }
+  #waiting: WaitingBlock[] = []
   /** Those who wait until the log has been compared with the primary that there is now. */
   #comparisons: (() => void)[] = []
   #work: Promise<void> | undefined
@@ -124,7 +118,8 @@ export class PostgresLog implements ShardLog {
     if (!row) throw await this.#held()
     this.#incarnation = row.incarnation
     this.#claimBefore = row.before ?? undefined
-    ;[this.#claimedAt, this.#end, this.#first, this.#lastSeq] = [row.position, row.position, row.first, row.lastSeq]
+    ;[this.#claimedAt, this.#end, this.#first] = [row.position, row.position, row.first]
+    this.#logEnd = { lastSeq: row.lastSeq, carried: 0 }
     this.state = 'open'
     this.lost = row.doubtful ? Math.max(0, row.high - row.position) : undefined
     const { incarnation, lastSeq, checkpoint, checkpointAt: at } = row
@@ -158,7 +153,8 @@ export class PostgresLog implements ShardLog {
     })
   }
 
-  async *read({ from = 0, runs, signal }: ReadOptions = {}): AsyncGenerator<StoredBlock> {
+  async *read(options: ReadOptions = {}): AsyncGenerator<StoredBlock> {
+    const { from = 0, signal } = options
     const until = this.#end
     const first =
       'select max(position)::float8 as at from dramatis.chunk where cluster = $1 and shard = $2 and position <= $3'
@@ -170,14 +166,8 @@ export class PostgresLog implements ShardLog {
       if (rows.length === 0) return
       for (const { position, bytes } of rows) {
         if (position !== next && position > this.#first) throw this.#damaged(next)
-        for (let at = 0; at < bytes.length; ) {
-          const block = readBlock(bytes, at)
-          if (!block) throw this.#damaged(position + at)
-          const { synced: _, carriedBefore: __, bytes: length, ...rest } = block
-          if (position + at >= from && (!runs || rest.runs.some((run) => runs.has(run))))
-            yield { ...rest, position: position + at }
-          at += length
-        }
+        const place = (at: number) => position + at
+        yield* blocksIn(bytes, options, place, (at) => this.#damaged(place(at)))
         next = position + bytes.length
       }
     }
@@ -240,15 +230,9 @@ export class PostgresLog implements ShardLog {
   }
 
   async #writeNext(): Promise<void> {
-    const group = this.#nextGroup()
-    const bytes = Buffer.allocUnsafe(group.reduce((sum, { block }) => sum + blockLength(block), 0))
-    let [at, lastSeq, carried] = [0, this.#lastSeq, this.#carried]
-    for (const { block } of group) {
-      at = writeBlock(bytes, at, block, { incarnation: this.#incarnation, synced: this.#end, carriedBefore: carried })
-      if (block.carried) carried += 1
-      else lastSeq = block.lastSeq
-    }
-    const chunk = { position: this.#end, bytes, lastSeq }
+    const group = nextGroup(this.#waiting, CHUNK_BYTES)
+    const { bytes, end } = chunkOf(group, this.#incarnation, this.#end, this.#logEnd)
+    const chunk = { position: this.#end, bytes, lastSeq: end.lastSeq }
     await this.#patiently(() => this.#write(chunk))
     this.#remember(chunk)
     this.#waiting.splice(0, group.length)
@@ -256,16 +240,7 @@ export class PostgresLog implements ShardLog {
       resolve(this.#end)
       this.#end += blockLength(block)
     }
-    ;[this.#lastSeq, this.#carried] = [lastSeq, carried]
-  }
-
-  #nextGroup(): Waiting[] {
-    let bytes = 0
-    const past = this.#waiting.findIndex(({ block }, i) => {
-      bytes += blockLength(block)
-      return i > 0 && bytes > CHUNK_BYTES
-    })
-    return past < 0 ? [...this.#waiting] : this.#waiting.slice(0, past)
+    this.#logEnd = end
   }
 
   #remember(chunk: Chunk): void {

@@ -66,6 +66,8 @@ export interface ClusterTimes {
   readonly graceMs: number
 }
 
+export const TIMES: ClusterTimes = { beatMs: 2_000, suspectMs: 3_000, ttlMs: 10_000, graceMs: 3_000 }
+
 /** How long the engine keeps what has ended. */
 export interface ClusterKeep {
   /**

@@ -25,7 +25,7 @@ import type { SentOptions, SentRun, TeamShard as TeamShardClass } from './team-s
 export interface ClusterOptions {
   /**
    * Address of a PostgreSQL, 13 and up: `postgres://user:password@host:5432,host:5432/database`. Its hosts are tried
-   * in turn.
+   * in turn. Or brokers of NATS with JetStream, 2.11 and up, as a preview: `nats://user:password@host:4222,host:4222`.
    */
   url?: string
   /** An engine of your own, in place of `url`. */

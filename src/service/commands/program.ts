@@ -82,7 +82,7 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .option('--approve-own', 'lets the token approve calls of tools in its own tasks; without a token it is on')
     .option('--price <file>', 'JSON file with prices of models for a million tokens: {"name": {"input", "output"}}')
     .option('--drain <ms>', 'time for open tasks at the end', wholeNumber, 20_000)
-    .option('--cluster <url>', 'PostgreSQL over which several processes share the shards of the team')
+    .option('--cluster <url>', 'PostgreSQL, or brokers of NATS, over which several processes share the shards')
     .option('--cluster-name <name>', 'name of the cluster; that of the team')
     .option('--cluster-shards <number>', 'number of shards, fixed at the first start; 16', wholeNumber)
     .option('--cluster-address <url>', 'URL at which the other processes reach this one; where it listens')

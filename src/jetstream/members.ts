@@ -1,0 +1,161 @@
+/**
+ * Processes of a cluster that live. They name themselves and their shards to each other each beat, by messages that are
+ * kept nowhere. No clock counts but the listener's, and silence only while one has listened without a stop. A process
+ * whose connection has fallen answers no ping any more, and the brokers say so.
+ */
+import { hostname } from 'node:os'
+import type { ClusterMember, ClusterTimes, NewMember } from '../runtime/cluster/cluster-store.ts'
+import { systemClock } from '../shared/clock.ts'
+import type { Brokers } from './brokers.ts'
+
+/** A shard as its owner tells it: how far its log has come. */
+export interface HeldShard {
+  readonly shard: number
+  readonly incarnation: number
+  /** Number of its last message. */
+  readonly last: number
+  readonly bytes: number
+}
+
+/** Owner of a shard, as the messages of its log name it. */
+export type Owner = Pick<ClusterMember, 'id' | 'host' | 'pid'>
+
+interface Beat {
+  readonly member: Omit<ClusterMember, 'shards'>
+  readonly held: readonly HeldShard[]
+  /** True of one that has just come, and asks for the others. */
+  readonly asks?: boolean
+  readonly leaves?: boolean
+}
+
+interface Heard {
+  /** Unknown of one that is only named by a log. */
+  readonly member: Omit<ClusterMember, 'shards'> | undefined
+  readonly held: readonly HeldShard[]
+  readonly at: number
+}
+
+/** Beats that may be missing before a process is asked whether it is there. */
+const MISSED_BEATS = 1.5
+const PING_MS = 400
+/** Time in ms in which a message of its own has to come back to a process. */
+const SELF_MS = 3_000
+/** Times `ttlMs` for which one that is dead stays known. */
+const KNOWN = 6
+
+export class Members {
+  readonly #brokers: Brokers
+  readonly times: ClusterTimes
+  readonly #heard = new Map<string, Heard>()
+  /** The furthest that each shard's log is known to have come. */
+  readonly known = new Map<number, HeldShard>()
+  readonly #held: () => readonly HeldShard[]
+  #self: Omit<ClusterMember, 'shards'> | undefined
+  #since = Number.POSITIVE_INFINITY
+  #lastBeat = 0
+  #beats: NodeJS.Timeout | undefined
+
+  /** `held`: the shards of this process. */
+  constructor(brokers: Brokers, times: ClusterTimes, held: () => readonly HeldShard[]) {
+    this.#brokers = brokers
+    this.times = times
+    this.#held = held
+  }
+
+  /** This process, as its logs name it. */
+  get self(): Owner {
+    const { id, host, pid } = this.#self!
+    return { id, host, pid }
+  }
+
+  join(self: NewMember): void {
+    this.#self = { ...self, host: hostname(), pid: process.pid }
+    const { connection } = this.#brokers
+    connection.subscribe(this.#brokers.subjectOf('beat'), { callback: (_, message) => this.#hear(message.json()) })
+    connection.subscribe(this.#brokers.subjectOf('ping', self.id), { callback: (_, message) => void message.respond() })
+    this.#brokers.onReconnect = () => this.#listen()
+    this.#listen()
+    this.#lastBeat = systemClock.monotonic()
+    this.#beats = setInterval(() => this.beat(), this.times.beatMs).unref()
+    this.beat({ asks: true })
+  }
+
+  beat(more: Pick<Beat, 'asks' | 'leaves'> = {}): void {
+    const now = systemClock.monotonic()
+    if (now - this.#lastBeat > 2 * this.times.beatMs) this.#listen() // it was frozen, or too busy to hear
+    this.#lastBeat = now
+    const held = this.#held()
+    for (const each of held) this.#know(each)
+    this.#send({ member: this.#self!, held, ...more })
+  }
+
+  /** Those who seem to live, this process among them. Who is dead for long is forgotten. Rejects without a broker. */
+  async living(): Promise<readonly ClusterMember[]> {
+    await this.#ping(this.self.id, SELF_MS) // comes behind what others have said
+    const shardsOf = (held: readonly HeldShard[]) => held.map(({ shard }) => shard).sort((one, other) => one - other)
+    const all: ClusterMember[] = [{ ...this.#self!, shards: shardsOf(this.#held()) }]
+    for (const [id, { member, held, at }] of this.#heard) {
+      if (!(await this.isDead(id))) {
+        if (member) all.push({ ...member, shards: shardsOf(held) })
+      } else if (systemClock.monotonic() - at > KNOWN * this.times.ttlMs) this.#heard.delete(id)
+    }
+    return all.sort((one, other) => (one.id < other.id ? -1 : 1))
+  }
+
+  /** True once all who live have had the time to say so. */
+  get hasListened(): boolean {
+    return systemClock.monotonic() - this.#since > MISSED_BEATS * this.times.beatMs
+  }
+
+  /** Tells whether a process seems to be gone for good: a wrong guess costs time alone. */
+  async isDead(id: string): Promise<boolean> {
+    if (id === this.#self?.id) return true // by an earlier claim of this very process, which nobody holds any more
+    const now = systemClock.monotonic()
+    const heard = this.#heard.get(id) ?? { member: undefined, held: [], at: now }
+    this.#heard.set(id, heard)
+    const silence = now - Math.max(heard.at, this.#since)
+    const { beatMs, suspectMs, ttlMs } = this.times
+    if (silence > ttlMs) return true
+    if (silence < MISSED_BEATS * beatMs) return false
+    return this.#ping(id, PING_MS).then(
+      () => false,
+      (error) => /no responders/i.test(String(error)) && silence > suspectMs,
+    )
+  }
+
+  #ping(id: string, timeout: number): Promise<unknown> {
+    return this.#brokers.connection.request(this.#brokers.subjectOf('ping', id), '', { timeout })
+  }
+
+  async leave(): Promise<void> {
+    clearInterval(this.#beats)
+    if (!this.#self) return
+    this.#send({ member: this.#self, held: [], leaves: true })
+    await Promise.race([this.#brokers.connection.flush().catch(() => {}), systemClock.sleep(PING_MS)])
+  }
+
+  #send(beat: Beat): void {
+    try {
+      this.#brokers.connection.publish(this.#brokers.subjectOf('beat'), JSON.stringify(beat))
+    } catch {
+      // without a connection nobody hears it: others will find that silent
+    }
+  }
+
+  #listen(): void {
+    this.#since = systemClock.monotonic()
+  }
+
+  #hear({ member, held, asks, leaves }: Beat): void {
+    if (member.id === this.#self?.id) return
+    if (leaves) this.#heard.delete(member.id)
+    else this.#heard.set(member.id, { member, held, at: systemClock.monotonic() })
+    for (const each of held) this.#know(each)
+    if (asks) this.beat()
+  }
+
+  #know(held: HeldShard): void {
+    const before = this.known.get(held.shard)
+    if (!before || held.incarnation >= before.incarnation) this.known.set(held.shard, held)
+  }
+}

@@ -1,0 +1,282 @@
+/**
+ * The log of one shard: a stream, in which a message is a chunk. Each is taken only behind the last one that its writer
+ * knows: whatever process thinks that it owns a shard, only the last claim, a message too, can write. The last message
+ * says whose the shard is.
+ */
+import { randomUUID } from 'node:crypto'
+import type { StoredMsg } from '@nats-io/jetstream'
+import type { ShardLog } from '../runtime/cluster/cluster-store.ts'
+import { blocksIn, chunkOf, type LogEnd, nextGroup, type WaitingBlock } from '../runtime/store/chunks.ts'
+import type { Block, LogState, OpenedLog, Position, ReadOptions, StoredBlock } from '../runtime/store/log-files.ts'
+import { systemClock } from '../shared/clock.ts'
+import { type DramatisError, describe, LogCorruptError, LogHeldError, LogLostError } from '../shared/errors.ts'
+import { type Brokers, MESSAGE_BYTES } from './brokers.ts'
+import type { HeldShard, Members, Owner } from './members.ts'
+
+/** A position is the number of a message, and that of a block in it. */
+const BLOCKS = 4_096
+const READS_AT_ONCE = 32
+const READ_TRIES = 40
+const PAUSE_MS = 100
+const LONGEST_PAUSE_MS = 1_000
+/** Times `ttlMs` after which a write that waits is told to who operates it. */
+const STUCK = 3
+
+export class JetStreamLog implements ShardLog {
+  readonly shard: number
+  readonly #brokers: Brokers
+  readonly #members: Members
+  readonly #onLost: (error: DramatisError) => void
+  readonly #stream: string
+  readonly #subject: string
+  state: LogState = 'new'
+  lost: number | undefined
+  bytes = 0
+  readonly segmentBytes = 2 ** 23
+  /** Number of the first task that it has not been asked for yet. */
+  nextTask = 1
+  #incarnation = 0
+  #first = 1
+  /** Number of the last message. */
+  #last = 0
+  #end: LogEnd = { lastSeq: 0, carried: 0 }
+  #waiting: WaitingBlock[] = []
+  #work: Promise<void> | undefined
+  #failure: DramatisError | undefined
+  #isClosing = false
+
+  constructor(brokers: Brokers, members: Members, shard: number, onLost: (error: DramatisError) => void) {
+    this.#brokers = brokers
+    this.#members = members
+    this.shard = shard
+    this.#onLost = onLost
+    this.#stream = brokers.streamOf(`log_${shard}`)
+    this.#subject = brokers.subjectOf('log', shard)
+  }
+
+  /** As its owner tells it to others. */
+  get held(): HeldShard {
+    return { shard: this.shard, incarnation: this.#incarnation, last: this.#last, bytes: this.bytes }
+  }
+
+  async open(signal?: AbortSignal): Promise<OpenedLog> {
+    const config = { subjects: [this.#subject], deny_delete: true, max_msg_size: 2 ** 20 }
+    const { state } = await this.#brokers.stream(this.#stream, config, signal)
+    let rival: number | undefined
+    for (;;) {
+      signal?.throwIfAborted()
+      const last = await this.#brokers.message(this.#stream, { last_by_subj: this.#subject })
+      if (!last && state.last_seq > 0) throw new Error(`stream ${this.#stream} has a leader that is behind`)
+      const before = claimIn(last)
+      const { owner } = before
+      if (owner && (before.incarnation === rival || !(await this.#members.isDead(owner.id))))
+        throw heldBy(this.shard, owner)
+      ;[this.#first, this.#last] = [Math.max(1, state.first_seq), last?.seq ?? 0]
+      const known = this.#members.known.get(this.shard)
+      const isShorter = known !== undefined && known.last > this.#last
+      this.#incarnation = Math.max(before.incarnation, isShorter ? known.incarnation : 0) + 1
+      this.#end = { lastSeq: before.lastSeq, carried: 0 }
+      if (await this.#put(new Uint8Array(), this.#end, { signal })) {
+        this.bytes = state.bytes
+        this.lost = isShorter ? Math.max(0, known.bytes - state.bytes) : undefined
+        this.state = 'open'
+        return { incarnation: this.#incarnation, lastSeq: before.lastSeq, cut: undefined }
+      }
+      if (owner?.id !== this.#members.self.id) rival = before.incarnation // if it writes on, it lives
+    }
+  }
+
+  append(block: Block): Promise<Position> {
+    return new Promise((resolve, reject) => {
+      if (this.state !== 'open' || this.#isClosing)
+        return reject(this.#failure ?? new LogLostError('the log is not open', {}))
+      this.#waiting.push({ block, resolve, reject })
+      this.#work ??= Promise.resolve().then(() => this.#writeAll())
+    })
+  }
+
+  async sync(): Promise<void> {
+    await this.#work
+    if (this.#failure) throw this.#failure
+  }
+
+  async *read(options: ReadOptions = {}): AsyncGenerator<StoredBlock> {
+    const { from = 0, signal } = options
+    const until = this.#last
+    let next = Math.max(this.#first, Math.floor(from / BLOCKS))
+    const ahead: Promise<StoredMsg | undefined>[] = []
+    let parts: StoredMsg[] = []
+    for (let seq = next; seq <= until; seq++) {
+      signal?.throwIfAborted()
+      while (ahead.length < READS_AT_ONCE && next <= until) {
+        const message = this.#insistOn(next++)
+        message.catch(() => {}) // its turn comes
+        ahead.push(message)
+      }
+      const message = await ahead.shift()
+      if (!message) continue
+      parts = parts.filter((part) => part.header.get(INCARNATION) === message.header.get(INCARNATION)) // others are void
+      parts.push(message)
+      if (message.header.has(PART)) continue
+      const bytes = parts.length === 1 ? Buffer.from(message.data) : Buffer.concat(parts.map(({ data }) => data))
+      parts = []
+      const positionOf = (_: number, index: number) => seq * BLOCKS + index
+      yield* blocksIn(bytes, options, positionOf, (at) => this.#damaged(seq, `is damaged at byte ${at}`))
+    }
+  }
+
+  /** Purges below the message of that position, so the last one stays: it says whose the shard is. */
+  async dropBefore(position: Position): Promise<void> {
+    const seq = Math.floor(position / BLOCKS)
+    if (seq <= this.#first) return // a purge below number 1 would be one of all
+    await this.#brokers.patiently(() => this.#brokers.purge(this.#stream, { seq }))
+    this.#first = seq
+    const { state } = (await this.#brokers.patiently(() => this.#brokers.stateOf(this.#stream))) ?? {}
+    this.bytes = Math.min(this.bytes, state?.bytes ?? this.bytes)
+  }
+
+  async close(): Promise<void> {
+    if (this.state === 'new') this.state = 'closed'
+    if (this.#isClosing) return this.#work
+    this.#isClosing = true
+    await this.#work
+    if (this.state !== 'open') return
+    this.#work = this.#put(new Uint8Array(), this.#end).then(
+      () => {},
+      () => {}, // this process's death frees it too
+    )
+    await this.#work
+    this.state = 'closed'
+  }
+
+  async #writeAll(): Promise<void> {
+    try {
+      while (!this.#failure && this.#waiting.length > 0) await this.#writeNext()
+    } catch (error) {
+      this.#lose(error)
+    } finally {
+      this.#work = undefined
+    }
+  }
+
+  async #writeNext(): Promise<void> {
+    const group = nextGroup(this.#waiting.slice(0, BLOCKS), MESSAGE_BYTES)
+    const { bytes, end } = chunkOf(group, this.#incarnation, 0, this.#end)
+    for (let from = 0; from < bytes.length; from += MESSAGE_BYTES) {
+      const isPart = from + MESSAGE_BYTES < bytes.length
+      const is = await this.#put(bytes.subarray(from, from + MESSAGE_BYTES), isPart ? this.#end : end, { isPart })
+      if (!is) throw new LogLostError(`shard ${this.shard} was taken by another process`, { shard: this.shard })
+    }
+    this.bytes += bytes.length
+    this.#end = end
+    this.#waiting.splice(0, group.length)
+    for (const [index, { resolve }] of group.entries()) resolve(this.#last * BLOCKS + index)
+  }
+
+  /**
+   * Writes behind the last message, and resolves to false if another one stands there. It is sent again with the same
+   * condition until that is known, so it is written once.
+   */
+  async #put(
+    data: Uint8Array,
+    { lastSeq }: LogEnd,
+    { isPart, signal }: { readonly isPart?: boolean; readonly signal?: AbortSignal | undefined } = {},
+  ): Promise<boolean> {
+    const nonce = randomUUID()
+    const headers = {
+      [INCARNATION]: String(this.#incarnation),
+      [OWNER]: this.#isClosing ? '' : JSON.stringify(this.#members.self),
+      [LAST_SEQ]: String(lastSeq),
+      [NONCE]: nonce,
+      ...(isPart && { [PART]: '1' }),
+    }
+    const { ttlMs } = this.#members.times
+    const began = systemClock.monotonic()
+    let [shorterAt, isTold] = [Number.POSITIVE_INFINITY, false]
+    for (let pause = PAUSE_MS; ; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
+      signal?.throwIfAborted()
+      try {
+        const number = await this.#brokers.put(this.#subject, data, headers, { last: this.#last })
+        if (number !== undefined && number !== this.#last + 1)
+          throw new LogLostError(`the brokers took ${number} behind ${this.#last}: no condition holds there`, {})
+        const there = number ? nonce : (await this.#messageAt(this.#last + 1))?.header.get(NONCE)
+        if (there === nonce) break
+        if (there !== undefined) return false
+        const left = (await this.#brokers.stateOf(this.#stream))?.state.last_seq ?? 0
+        shorterAt = left < this.#last ? Math.min(shorterAt, systemClock.monotonic()) : Number.POSITIVE_INFINITY
+        if (systemClock.monotonic() - shorterAt > ttlMs)
+          // a broker that has just begun to lead may be behind
+          throw new LogLostError(`the brokers have lost acknowledged entries: they have ${left} of ${this.#last}`, {})
+      } catch (error) {
+        if (error instanceof LogLostError) throw error
+        if (this.#isClosing) throw new LogLostError('it was closed while the brokers were away', {}, error)
+      }
+      if (!isTold && systemClock.monotonic() - began > STUCK * ttlMs) {
+        isTold = true
+        await this.#warnOfStall(STUCK * ttlMs)
+      }
+      await systemClock.sleep(pause, signal)
+    }
+    this.#last += 1
+    return true
+  }
+
+  async #warnOfStall(ms: number): Promise<void> {
+    const info = await this.#brokers.stateOf(this.#stream).catch(() => undefined)
+    this.#brokers.options.warn(
+      `an append to shard ${this.shard} has waited for ${ms / 1_000} s: stream ${this.#stream} is led by ${info?.cluster?.leader ?? 'nobody who answers'}. Let another broker lead it: nats stream cluster step-down`,
+    )
+  }
+
+  #messageAt(seq: number): Promise<StoredMsg | undefined> {
+    return this.#brokers.message(this.#stream, { seq })
+  }
+
+  /** A message that has been there; nothing if it was dropped meanwhile. */
+  async #insistOn(seq: number): Promise<StoredMsg | undefined> {
+    for (let tries = 0; tries < READ_TRIES; tries++) {
+      const message = await this.#brokers.patiently(() => this.#messageAt(seq))
+      if (message || seq < this.#first) return message
+      await systemClock.sleep(PAUSE_MS) // a broker that led before answers, and is behind
+    }
+    throw this.#damaged(seq, 'is not there')
+  }
+
+  #damaged(seq: number, how: string): LogCorruptError {
+    return new LogCorruptError(`message ${seq} of stream ${this.#stream} ${how}`, { offset: seq * BLOCKS })
+  }
+
+  #lose(error: unknown): void {
+    this.#failure ??=
+      error instanceof LogLostError
+        ? error
+        : new LogLostError(`the log of shard ${this.shard} is lost: ${describe(error)}`, {}, error)
+    this.state = 'lost'
+    for (const { reject } of this.#waiting.splice(0)) reject(this.#failure)
+    if (!this.#isClosing) this.#onLost(this.#failure)
+  }
+}
+
+const [INCARNATION, OWNER, LAST_SEQ, NONCE, PART] = ['Incarnation', 'Owner', 'Last-Seq', 'Nonce', 'Part'] as const
+
+interface Claim {
+  readonly incarnation: number
+  readonly lastSeq: number
+  readonly owner: Owner | undefined
+}
+
+/** Reads the last message of a shard. */
+function claimIn(message: StoredMsg | undefined): Claim {
+  if (!message) return { incarnation: 0, lastSeq: 0, owner: undefined }
+  const { header } = message
+  const owner = header.get(OWNER)
+  return {
+    incarnation: Number(header.get(INCARNATION)),
+    lastSeq: Number(header.get(LAST_SEQ)),
+    owner: owner === '' ? undefined : (JSON.parse(owner) as Owner),
+  }
+}
+
+function heldBy(shard: number, { pid, host }: Owner): LogHeldError {
+  return new LogHeldError(`shard ${shard} is held by process ${pid} on ${host}`, { pid, host })
+}

@@ -1,0 +1,102 @@
+/** Brokers, addresses and streams on which the promises of a cluster do not hold are refused, with the way out. */
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { createServer } from 'node:net'
+import t, { type Test } from 'tap'
+import { createTeam } from '../../src/index.ts'
+import { JetStreamStore, type JetStreamStoreOptions } from '../../src/jetstream/index.ts'
+import { NatsBrokers, natsServer, WHY_NOT } from './nats-brokers.ts'
+
+const program = natsServer()
+const refused = (pattern: RegExp, path = 'cluster.url') => ({
+  code: 'CONFIGURATION',
+  message: pattern,
+  details: { path },
+})
+
+/** A broker that says what it is, and answers pings. */
+async function claiming(t: Test, info: object): Promise<string> {
+  const server = createServer((socket) => {
+    socket.on('error', () => {})
+    socket.write(`INFO ${JSON.stringify({ server_id: 'a', max_payload: 2 ** 20, jetstream: true, ...info })}\r\n`)
+    socket.on('data', (bytes) => bytes.includes('PING') && socket.write('PONG\r\n'))
+    t.teardown(() => socket.destroy())
+  }).listen(0, '127.0.0.1')
+  t.teardown(() => server.close())
+  await once(server, 'listening')
+  return `nats://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+async function join(t: Test, options: JetStreamStoreOptions): Promise<JetStreamStore> {
+  const store = new JetStreamStore({ shards: 4, ...options })
+  t.teardown(() => store.leave())
+  await store.join({ id: randomUUID() }, () => {})
+  return store
+}
+
+t.test('brokers', async (t) => {
+  for (const version of ['2.9.10', '2.10.27', '1.4.0'])
+    await t.rejects(
+      join(t, { url: await claiming(t, { version }) }),
+      refused(new RegExp(`^cluster.url: the broker is nats-server ${version}: accepted is 2.11 and up`)),
+    )
+  await t.rejects(join(t, { url: await claiming(t, { version: '2.11.0', jetstream: false }) }), refused(/no JetStream/))
+  await t.rejects(
+    join(t, { url: await claiming(t, { version: '2.15.1', max_payload: 65_536 }) }),
+    refused(/up to 65536 bytes \(max_payload\): accepted are 1048576 and more/),
+  )
+})
+
+t.test('a team says so too, whose address names the engine', async (t) => {
+  const team = createTeam({
+    agents: [{ name: 'ann', module: new URL('../fixtures/cluster/patient.js', import.meta.url) }],
+    orchestration: { strategy: 'sequential' },
+    cluster: { url: await claiming(t, { version: '2.10.0' }) },
+  })
+  await t.rejects(team.start(), refused(/the broker is nats-server 2.10.0/))
+  await team.close()
+})
+
+t.test('addresses', async (t) => {
+  t.throws(
+    () => new JetStreamStore({ url: 'nats://' }),
+    refused(/accepted is nats:\/\/user:password@host:port,host:port/),
+  )
+  const away = join(t, { url: 'nats://ann:secret@127.0.0.1:1' })
+  await t.rejects(away, {
+    code: 'CLUSTER_UNREACHABLE',
+    message: /^the brokers of the cluster, nats:\/\/\.\.\.@127.0.0.1:1,/,
+  })
+  t.throws(
+    () => new JetStreamStore({ url: 'nats://127.0.0.1:1', replicas: 1, durability: 'replicated' }),
+    refused(/needs 3 replicas or more/, 'cluster.durability'),
+  )
+})
+
+t.test('streams', { skip: !program && WHY_NOT }, async (t) => {
+  const brokers = await NatsBrokers.start(program!, 1)
+  t.teardown(() => brokers.remove())
+  const { url } = brokers
+  await t.rejects(join(t, { url }), refused(/3 replicas need a cluster of as many brokers, and this one is alone/))
+
+  await join(t, { url, replicas: 1 })
+  await t.rejects(join(t, { url, replicas: 1, shards: 8 }), {
+    code: 'CLUSTER_SHARDS_DIFFER',
+    message: /has 4 shards and this process says 8/,
+  })
+
+  const { manager } = await brokers.admin()
+  const wrong = async (config: object, pattern: RegExp) => {
+    const name = randomUUID()
+    await (await join(t, { url, name, replicas: 1 })).leave()
+    await manager.streams.update(`dramatis_${name}_tasks`, config)
+    await t.rejects(join(t, { url, name, replicas: 1 }), refused(pattern))
+  }
+  await wrong({ max_age: 60_000_000_000 }, /gives up messages by their age/)
+  await wrong({ max_msgs: 100 }, /gives up messages by their age, number or size/)
+  await t.rejects(join(t, { url, replicas: 3 }), refused(/has 1 replicas of 3/))
+  const later = `dramatis_later_tasks`
+  await manager.streams.add({ name: later, subjects: ['dramatis.later.>'], metadata: { shards: '4', version: '2' } })
+  await t.rejects(join(t, { url, name: 'later', replicas: 1 }), { code: 'CLUSTER_VERSION' })
+})
