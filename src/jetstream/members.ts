@@ -38,6 +38,8 @@ interface Heard {
 /** Beats that may be missing before a process is asked whether it is there. */
 const MISSED_BEATS = 1.5
 const PING_MS = 400
+/** Time in ms in which those who live answer one who has come. */
+const ANSWER_MS = 1_000
 /** Time in ms in which a message of its own has to come back to a process. */
 const SELF_MS = 3_000
 /** Times `ttlMs` for which one that is dead stays known. */
@@ -102,9 +104,9 @@ export class Members {
     return all.sort((one, other) => (one.id < other.id ? -1 : 1))
   }
 
-  /** True once all who live have had the time to say so. */
+  /** True once those who were asked have had the time to answer. */
   get hasListened(): boolean {
-    return systemClock.monotonic() - this.#since > MISSED_BEATS * this.times.beatMs
+    return systemClock.monotonic() - this.#since > Math.min(this.times.suspectMs, ANSWER_MS)
   }
 
   /** Tells whether a process seems to be gone for good: a wrong guess costs time alone. */

@@ -13,7 +13,7 @@ import { type DramatisError, describe, LogCorruptError, LogHeldError, LogLostErr
 import { type Brokers, MESSAGE_BYTES } from './brokers.ts'
 import type { HeldShard, Members, Owner } from './members.ts'
 
-/** A position is the number of a message, and that of a block in it. */
+/** A position is the number of a message, the first one of a chunk in parts, and that of a block in it. */
 const BLOCKS = 4_096
 const READS_AT_ONCE = 32
 const READ_TRIES = 40
@@ -118,9 +118,10 @@ export class JetStreamLog implements ShardLog {
       parts = parts.filter((part) => part.header.get(INCARNATION) === message.header.get(INCARNATION)) // others are void
       parts.push(message)
       if (message.header.has(PART)) continue
-      const bytes = parts.length === 1 ? Buffer.from(message.data) : Buffer.concat(parts.map(({ data }) => data))
+      const bytes = Buffer.concat(parts.map(({ data }) => data))
+      const [first] = parts
+      const positionOf = (_: number, index: number) => first!.seq * BLOCKS + index
       parts = []
-      const positionOf = (_: number, index: number) => seq * BLOCKS + index
       yield* blocksIn(bytes, options, positionOf, (at) => this.#damaged(seq, `is damaged at byte ${at}`))
     }
   }
@@ -162,6 +163,7 @@ export class JetStreamLog implements ShardLog {
   async #writeNext(): Promise<void> {
     const group = nextGroup(this.#waiting.slice(0, BLOCKS), MESSAGE_BYTES)
     const { bytes, end } = chunkOf(group, this.#incarnation, 0, this.#end)
+    const first = this.#last + 1
     for (let from = 0; from < bytes.length; from += MESSAGE_BYTES) {
       const isPart = from + MESSAGE_BYTES < bytes.length
       const is = await this.#put(bytes.subarray(from, from + MESSAGE_BYTES), isPart ? this.#end : end, { isPart })
@@ -170,7 +172,7 @@ export class JetStreamLog implements ShardLog {
     this.bytes += bytes.length
     this.#end = end
     this.#waiting.splice(0, group.length)
-    for (const [index, { resolve }] of group.entries()) resolve(this.#last * BLOCKS + index)
+    for (const [index, { resolve }] of group.entries()) resolve(first * BLOCKS + index)
   }
 
   /**

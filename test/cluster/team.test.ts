@@ -4,18 +4,19 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { PostgresServer, postgresFolder } from '../../examples/cluster-demo/postgres-server.ts'
 import { createTeam } from '../../src/index.ts'
+import { type Engine, engines } from './engines.ts'
 
-const bin = postgresFolder()
 const PATIENT = new URL('../fixtures/cluster/patient.js', import.meta.url)
 const sequential = { orchestration: { strategy: 'sequential' } }
 const sumOf = (all: readonly number[]) => all.reduce((sum, each) => sum + each, 0)
 const example = (name: string) => new URL(`../../examples/cluster-demo/${name}.js`, import.meta.url)
 
-t.test('a cluster', { skip: !bin && 'no PostgreSQL is installed here' }, async (t) => {
-  const server = await PostgresServer.start(bin!)
-  t.teardown(() => server.remove())
+for (const engine of engines) t.test(`a cluster on ${engine.name}`, { skip: engine.skip }, (t) => behaves(t, engine))
+
+async function behaves(t: Test, engine: Engine): Promise<void> {
+  const { urls, remove } = await engine.start('any', 1)
+  t.teardown(remove)
   const folder = mkdtempSync(join(tmpdir(), 'dramatis-cluster-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
 
@@ -26,7 +27,7 @@ t.test('a cluster', { skip: !bin && 'no PostgreSQL is installed here' }, async (
         { name: 'helper', module: example('helper') },
       ],
       orchestration: { strategy: 'sequential', agentOrder: ['clerk'] },
-      cluster: { url: server.url, name, shards: 4, times: { beatMs: 200, suspectMs: 1_000 } },
+      cluster: { url: urls[0]!, name, shards: 4, times: { beatMs: 200, suspectMs: 1_000 } },
       threads: { warmSpares: 0 },
       logger: { debug() {}, info() {}, warn() {}, error() {} },
       ...rest,
@@ -153,4 +154,4 @@ t.test('a cluster', { skip: !bin && 'no PostgreSQL is installed here' }, async (
     await t.rejects(run.result(AbortSignal.abort(new Error('enough'))), { message: 'enough' })
     t.equal((await run.result()).success, true)
   })
-})
+}

@@ -174,8 +174,12 @@ const promises: { readonly [name: string]: (join: Join) => Promise<void> } = {
     const member = await join()
     const log = await member.open(0)
     const sizes = [10, 3_000_000, 20, 900_000, 900_000, 30]
-    await Promise.all(sizes.map((bytes, i) => log.append(blockOf(i + 1, [1], bytes))))
+    const positions = await Promise.all(sizes.map((bytes, i) => log.append(blockOf(i + 1, [1], bytes))))
     assert.deepEqual(await textOf(log), entries(1, sizes.length))
+    for (const [i, from] of positions.entries())
+      assert.deepEqual(await textOf(log, { from }), entries(i + 1, sizes.length))
+    await log.dropBefore(positions[1]!)
+    assert.deepEqual(await textOf(log, { from: positions[1]! }), entries(2, sizes.length))
   },
 
   async 'what waits is written before a log is closed'(join) {
