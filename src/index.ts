@@ -26,6 +26,8 @@
 
 // Teams, agents, tools and protocols: what a program defines and starts.
 export type {
+  ClusterEvent,
+  ClusterEventOptions,
   ClusterOptions,
   ClusterResult,
   ClusterRun,

@@ -1,7 +1,8 @@
 /** Large parts in what a service writes: told by reference, in each message and event that has them. */
 import t from 'tap'
 import { hashOf } from '../../src/mailbox/stored-parts.ts'
-import { resultText, toldEvent } from '../../src/service/shared/json-text.ts'
+import { toldEvent } from '../../src/runtime/runs/told-events.ts'
+import { resultText } from '../../src/service/shared/json-text.ts'
 import { localTeam } from '../kit/team.ts'
 
 const large = { type: 'image', data: new Uint8Array(100_000).fill(7), mediaType: 'image/png', name: 'sea.png' } as const

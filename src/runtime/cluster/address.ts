@@ -8,6 +8,9 @@ import { own } from '../../shared/values.ts'
 /** Header by which a process of the cluster knows a request of another one. */
 export const PEER_HEADER = 'x-dramatis-peer'
 
+/** Header of an answer that a process gives for a shard which it does not have. */
+export const MOVED = 'x-dramatis-moved'
+
 /** Path below which a process answers small requests of the others. */
 export const PEER_PATH = '/cluster/'
 

@@ -2,14 +2,26 @@
 import { randomUUID } from 'node:crypto'
 import type { ApprovalAnswer } from '../../actors/definition/approval.ts'
 import { asJson, type Content } from '../../actors/definition/content.ts'
+import type { TokenUsage } from '../../actors/definition/model.ts'
+import type { AgentTask } from '../../actors/definition/task.ts'
+import type { ModelSchema } from '../../actors/definition/tool.ts'
 import { integer, methods, number, oneOf, pause, refused, refusedAs, shape, text, wait } from '../../shared/checks.ts'
 import { systemClock } from '../../shared/clock.ts'
-import { ConfigurationError, type ErrorData, errorFrom, UnknownRunError } from '../../shared/errors.ts'
-import { BODY_HASH } from '../host/run.ts'
+import {
+  ConfigurationError,
+  type ErrorData,
+  errorFrom,
+  ReplyInvalidError,
+  UnknownRunError,
+} from '../../shared/errors.ts'
+import { BODY_HASH, RunOutput } from '../host/run.ts'
 import { defaultLogger } from '../logging/logger.ts'
+import { type RuntimeEvent, readPosition, readTypes } from '../runs/events.ts'
 import type { MultiAgentResult } from '../runs/result.ts'
 import type { RunStatus } from '../runs/run.ts'
 import { readQuery, readRunOptions } from '../runs/run-options.ts'
+import { SPOKEN, SpokenWords } from '../runs/stream-parts.ts'
+import type { Wanted } from '../runs/told-events.ts'
 import type { StateManagement, StateOptions, TeamOptions } from '../settings/options.ts'
 import type { Commons } from '../team/commons.ts'
 import type { TeamRuntime } from '../team/team.ts'
@@ -101,18 +113,25 @@ export interface ClusterParts<Team> {
 }
 
 /** Options of a run that any process of the cluster can take. */
-export interface ClusterRunOptions extends SentOptions {
+export interface ClusterRunOptions<T = undefined> extends SentOptions {
   /** Id of the run: once over the whole cluster. Default: a UUID. */
   runId?: string
   /** Runs of one thread, and of one key, come to the same shard. */
   key?: string
+  /** Agent that gets the query alone. Default: the team. */
+  agent?: string
+  /**
+   * Schema of the answer's data. Its JSON schema goes to the owner of the shard, which asks models in it; its code
+   * checks the answer in this process, and makes `data` of it.
+   */
+  output?: ModelSchema<unknown, T>
   /** Ends the wait of `execute`; the run goes on. */
   signal?: AbortSignal
 }
 
 /** Result of a run as every process of the cluster can have it: the history and the trace stay with its shard. */
-export type ClusterResult = Pick<
-  MultiAgentResult<unknown>,
+export type ClusterResult<T = unknown> = Pick<
+  MultiAgentResult<T>,
   | 'runId'
   | 'success'
   | 'finalOutput'
@@ -124,16 +143,50 @@ export type ClusterResult = Pick<
   | 'rehearsed'
 >
 
+/**
+ * Event of a run as JSON has it: an error as `{ code, message, details }`, the result of `run.finished` without history
+ * and trace. `id` names its place, for `after`.
+ */
+export interface ClusterEvent {
+  readonly id?: string
+  readonly type: RuntimeEvent['type']
+  /** Epoch ms. */
+  readonly at: number
+  readonly runId: string
+  readonly [field: string]: unknown
+}
+
+export interface ClusterEventOptions {
+  /** `id` of the event that was seen last. Default: none, so all events come. */
+  after?: string
+  /** Types of the events that are wanted. Default: all. */
+  types?: readonly RuntimeEvent['type'][]
+  /** Ends the reading when it is aborted. */
+  signal?: AbortSignal
+}
+
 /** A run of the cluster, wherever its shard is. */
-export interface ClusterRun {
+export interface ClusterRun<T = unknown> {
   readonly id: string
   readonly shard: number
   /** False if this call has begun it: then nobody had taken a run of that id before. */
   readonly isKnown: boolean
   /** Result of the run, whoever does it. */
-  result(signal?: AbortSignal): Promise<ClusterResult>
+  result(signal?: AbortSignal): Promise<ClusterResult<T>>
+  /**
+   * Yields past and future events, until the run has finished. When its shard goes to another process, they go on
+   * there: none is missing, and none comes twice. The process that has the shard needs a `cluster.address` at which it
+   * is served, unless it is this one: throws `ConfigurationError` where it has none.
+   */
+  events(options?: ClusterEventOptions): AsyncIterable<ClusterEvent>
+  /** Yields the words of the last speaker as they come, as `run.text()` of a team in one process does. */
+  text(signal?: AbortSignal): AsyncIterable<string>
   /** Status of the run, as the owner of its shard says it. Waits while the shard has none. */
   status(signal?: AbortSignal): Promise<RunStatus>
+  /** Tasks that were given in the run so far, with their status. */
+  tasks(signal?: AbortSignal): Promise<readonly AgentTask[]>
+  /** Tokens that models have used so far. */
+  usage(signal?: AbortSignal): Promise<TokenUsage>
   /** Questions of the run to people that nobody has answered yet. */
   questions(signal?: AbortSignal): Promise<readonly OpenQuestionInfo[]>
   /**
@@ -145,6 +198,9 @@ export interface ClusterRun {
   cancel(reason?: string): Promise<void>
 }
 
+const NEVER: AbortSignal = new AbortController().signal
+/** Caller in whose name this process asks for the events of a run: its own program. */
+const PROGRAM = { id: '', may: ['run', 'watch', 'operate'] }
 const DEFAULT_SHARDS = 16
 /** Name of the exchange of news between processes. */
 const NEWS = 'news'
@@ -216,14 +272,20 @@ export class ClusterTeam<Team extends TeamRuntime = TeamRuntime> implements Asyn
   }
 
   /** Takes a run into the cluster: it is durable, and begun once, when this resolves. */
-  async launch(query: string | Content, options: ClusterRunOptions = {}): Promise<ClusterRun> {
-    const { runId = randomUUID(), key, signal, metadata } = options
+  async launch<T = undefined>(query: string | Content, options: ClusterRunOptions<T> = {}): Promise<ClusterRun<T>> {
+    const { runId = randomUUID(), key, signal, metadata, output, agent } = options
     const sent = sentOptions(options)
     readQuery(query)
+    const schema = output && jsonSchemaOf(output, runId)
     await this.start()
     const process = await this.#processOf()
     const shard = this.shardOf(sent.threadId ?? key ?? runId)
-    const run: SentRun = { query: asJson(query), options: sent }
+    const run: SentRun = {
+      query: asJson(query),
+      options: sent,
+      ...(schema && { output: schema }),
+      ...(agent !== undefined && { agent }),
+    }
     const task = taskOf(runId, shard, run, metadata?.[BODY_HASH])
     const accepted = await process.submit(task, signal)
     if (accepted === 'conflict')
@@ -233,26 +295,51 @@ export class ClusterTeam<Team extends TeamRuntime = TeamRuntime> implements Asyn
           path: 'runId',
         },
       )
-    return this.#run(runId, shard, accepted === 'known')
+    return this.#run(runId, shard, accepted === 'known', output)
   }
 
   /** Returns a run that some process has taken; undefined if none has that id, or nobody keeps its outcome any more. */
-  async getRun(runId: string): Promise<ClusterRun | undefined> {
+  async getRun<T = unknown>(
+    runId: string,
+    { output }: Pick<ClusterRunOptions<T>, 'output'> = {},
+  ): Promise<ClusterRun<T> | undefined> {
     await this.start()
     const state = await (await this.#processOf()).state(runId)
-    return state && this.#run(runId, state.shard, true)
+    return state && this.#run(runId, state.shard, true, output)
   }
 
-  async #run(id: string, shard: number, isKnown: boolean): Promise<ClusterRun> {
+  async #run<T>(
+    id: string,
+    shard: number,
+    isKnown: boolean,
+    output: ClusterRunOptions<T>['output'],
+  ): Promise<ClusterRun<T>> {
     const [process, door] = [await this.#processOf(), await this.door()]
+    const { toldAnywhere } = await import('./run-events.ts')
+    const asked = (ask: 'status' | 'questions' | 'tasks' | 'usage', signal?: AbortSignal) =>
+      door.ask(shard, { ask, runId: id }, signal)
+    const told = (wanted: Wanted) => toldAnywhere(door, { shard, id }, PROGRAM, wanted)
     return {
       id,
       shard,
       isKnown,
-      result: async (signal) => resultFrom(id, await process.outcome(id, signal)),
-      status: async (signal) => (await door.ask(shard, { ask: 'status', runId: id }, signal)) as RunStatus,
-      questions: async (signal) =>
-        (await door.ask(shard, { ask: 'questions', runId: id }, signal)) as readonly OpenQuestionInfo[],
+      result: async (signal) => checkedBy(output, resultFrom(id, await process.outcome(id, signal))),
+      async *events({ after, types, signal = NEVER } = {}) {
+        readPosition(after ?? -1)
+        const wanted = readTypes(types)
+        const events = told({ after, signal, deltas: true, ...(wanted && { types: [...wanted] }) })
+        for await (const { id: at, event } of events)
+          yield { ...JSON.parse(JSON.stringify(event)), ...(at !== undefined && { id: at }) } as ClusterEvent
+      },
+      async *text(signal = NEVER) {
+        const words = new SpokenWords()
+        const events = told({ after: undefined, signal, deltas: true, types: [...SPOKEN] })
+        for await (const { event } of events) yield* words.of(event as RuntimeEvent<unknown>)
+      },
+      status: async (signal) => (await asked('status', signal)) as RunStatus,
+      tasks: async (signal) => (await asked('tasks', signal)) as readonly AgentTask[],
+      usage: async (signal) => (await asked('usage', signal)) as TokenUsage,
+      questions: async (signal) => (await asked('questions', signal)) as readonly OpenQuestionInfo[],
       async answer(questionId, answer, options) {
         await door.ask(shard, { ask: 'answer', runId: id, questionId, answer, ...(options && { options }) })
       },
@@ -263,7 +350,7 @@ export class ClusterTeam<Team extends TeamRuntime = TeamRuntime> implements Asyn
   }
 
   /** Runs the team on a query, at whichever process holds the shard of its thread, key or id. */
-  async execute(query: string | Content, options: ClusterRunOptions = {}): Promise<ClusterResult> {
+  async execute<T = undefined>(query: string | Content, options: ClusterRunOptions<T> = {}): Promise<ClusterResult<T>> {
     const run = await this.launch(query, options)
     return run.result(options.signal)
   }
@@ -356,12 +443,18 @@ export class ClusterTeam<Team extends TeamRuntime = TeamRuntime> implements Asyn
   }
 }
 
-function sentOptions(options: ClusterRunOptions): SentOptions {
-  const { runId, key, signal, ...sent } = options
+function sentOptions<T>(options: ClusterRunOptions<T>): SentOptions {
+  const { runId, key, signal, output, agent, ...sent } = options
   if (key !== undefined && (typeof key !== 'string' || key === ''))
     throw refused('key', key, 'a text that is not empty')
-  if ('output' in sent) throw refusedAs('output', 'a schema', 'none in a cluster', 'Set `output` of the team.')
-  readRunOptions({ ...sent, ...(runId !== undefined && { runId }), ...(signal && { signal }) })
+  if (agent !== undefined && (typeof agent !== 'string' || agent === ''))
+    throw refused('agent', agent, 'the name of an agent')
+  readRunOptions({
+    ...sent,
+    ...(runId !== undefined && { runId }),
+    ...(signal && { signal }),
+    ...(output && { output }),
+  })
   return sent
 }
 
@@ -380,6 +473,29 @@ function refuseWhatNeedsOneProcess({ cluster, budget, enableBlackboard, stateMan
       '"run"',
       'A board of a team lives in one shard: set cluster.shards to 1 for one owner and hot standbys.',
     )
+}
+
+/** @throws ConfigurationError for a schema that no other process can be told. */
+function jsonSchemaOf(schema: ModelSchema, runId: string): object {
+  const { jsonSchema } = new RunOutput(schema, runId)
+  if (jsonSchema) return jsonSchema
+  const advice = 'The owner of the shard asks models in it: use a schema of zod, or one made of a JSON schema.'
+  throw refusedAs('output', 'a schema that its library cannot write as JSON schema', 'one that it can', advice)
+}
+
+/** Returns a result with the data that a schema makes of it, or with the error that it misses the schema. */
+async function checkedBy<T>(
+  schema: ModelSchema<unknown, T> | undefined,
+  result: ClusterResult,
+): Promise<ClusterResult<T>> {
+  if (!schema || !result.success) return result as ClusterResult<T>
+  try {
+    const data = (await new RunOutput(schema, result.runId).dataOf(result.data, result.finalOutput ?? '')) as T
+    return { ...result, data } as ClusterResult<T>
+  } catch (error) {
+    if (!(error instanceof ReplyInvalidError)) throw error
+    return { ...result, success: false, data: null, error } as ClusterResult<T>
+  }
 }
 
 function resultFrom(runId: string, outcome: TaskOutcome | undefined): ClusterResult {

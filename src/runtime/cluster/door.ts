@@ -1,9 +1,9 @@
 /** Questions of a service in one process of a cluster: who has a run, what its owner says, what it is to do. */
 import { randomUUID } from 'node:crypto'
-import { type ErrorData, errorFrom } from '../../shared/errors.ts'
+import { ConfigurationError, type ErrorData, errorFrom } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
 import type { TeamRuntime } from '../team/team.ts'
-import { isLoopback, PEER_HEADER, PEER_PATH } from './address.ts'
+import { isLoopback, MOVED, PEER_HEADER, PEER_PATH } from './address.ts'
 import type { ClusterMember, ClusterView, TaskOutcome, TaskState } from './cluster-store.ts'
 import type { PeerRequest, Peers } from './peers.ts'
 import type { ClusterProcess } from './process.ts'
@@ -83,7 +83,10 @@ export class ClusterDoor<Team extends TeamRuntime = TeamRuntime> {
   ): Promise<Response> {
     const { address = '' } = member
     if (address === '' || !(this.#options.hasSecret || isLoopback(new URL(address))))
-      throw new Error(`process ${member.pid} on ${member.host} cannot be reached: it has no cluster.address`)
+      throw new ConfigurationError(
+        `process ${member.pid} on ${member.host} cannot be reached: it has no cluster.address. Serve the team there, and say under which URL.`,
+        { path: 'cluster.address' },
+      )
     const process = await this.#options.process()
     const enough = new AbortController()
     const forgetLooks = process.onLook(({ members }) => {
@@ -111,6 +114,26 @@ export class ClusterDoor<Team extends TeamRuntime = TeamRuntime> {
       forget()
       throw error
     }
+  }
+
+  /**
+   * Sends a request to the owner of a shard, in the name of a caller; resolves to nothing if nobody else is known to be
+   * that now.
+   */
+  async toOwner(
+    shard: number,
+    request: PeerRequest & { readonly headers?: Headers },
+    caller: object,
+    signal: AbortSignal,
+  ): Promise<Response | undefined> {
+    const member = (await this.members()).find(({ shards }) => shards.includes(shard))
+    if (!member || member.id === this.id) return undefined
+    const stays = (members: readonly ClusterMember[]) =>
+      members.some((each) => each.id === member.id && each.shards.includes(shard))
+    const sent = await this.send(member, request, { caller, shard }, { stays, signal })
+    if (!sent.headers.has(MOVED)) return sent
+    await sent.body?.cancel()
+    return undefined
   }
 
   /** Asks a member for something small, of its `answers`. */

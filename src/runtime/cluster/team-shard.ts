@@ -6,8 +6,10 @@ import {
   OutcomeUnknownError,
   PastLostError,
   RunAbortedError,
+  UnknownAgentError,
   UnknownRunError,
 } from '../../shared/errors.ts'
+import { readBack } from '../host/run.ts'
 import type { RunOptions } from '../runs/run.ts'
 import type { KeyedRequest, KeyedRequests } from '../team/keyed-requests.ts'
 import type { TeamRuntime } from '../team/team.ts'
@@ -25,11 +27,15 @@ export type SentOptions = Pick<
 export interface SentRun {
   readonly query: Parameters<TeamRuntime['launch']>[0]
   readonly options: SentOptions
+  /** JSON schema of the answer's data. */
+  readonly output?: object
+  /** Agent that gets the query alone. */
+  readonly agent?: string
 }
 
 /** Something that the owner of a shard is to do or to say, as JSON: durable, as a run is. */
 export type SentAsk =
-  | { readonly ask: 'status' | 'questions'; readonly runId: string }
+  | { readonly ask: 'status' | 'questions' | 'tasks' | 'usage'; readonly runId: string }
   | { readonly ask: 'cancel'; readonly runId: string; readonly reason?: string }
   | {
       readonly ask: 'answer'
@@ -51,7 +57,16 @@ export interface SentWithdrawal {
   readonly withdraws: string
 }
 
-type Called = 'start' | 'resumePending' | 'listRuns' | 'getRun' | 'isForgotten' | 'launch' | 'flush' | 'close'
+type Called =
+  | 'start'
+  | 'resumePending'
+  | 'listRuns'
+  | 'getRun'
+  | 'getAgent'
+  | 'isForgotten'
+  | 'launch'
+  | 'flush'
+  | 'close'
 type ShardTeam = Pick<TeamRuntime, Called>
 
 const FULL_PAUSE_MS = 200
@@ -149,20 +164,25 @@ export class TeamShard implements Shard {
   async #done(sent: Exclude<SentAsk, { ask: 'request' }>): Promise<unknown> {
     const run = this.#team.getRun(sent.runId)
     if (!run) throw new UnknownRunError(`no run has the id "${sent.runId}".`, { runId: sent.runId })
-    if (sent.ask === 'questions') return run.questions
+    if (sent.ask === 'questions' || sent.ask === 'tasks' || sent.ask === 'usage') return run[sent.ask]
     if (sent.ask === 'cancel') await run.cancel(sent.reason)
     if (sent.ask === 'answer') await run.answer(sent.questionId, sent.answer, sent.options)
     if (sent.ask !== 'status') await this.#team.flush()
     return run.status
   }
 
-  #launch(
-    id: string,
-    { query, options }: SentRun,
-  ): Promise<ReturnType<ShardTeam['launch']> | DramatisError | undefined> {
-    const launching = begun(() => this.#team.launch(query, { ...options, runId: id })).finally(() =>
-      this.#launching.delete(id),
-    )
+  async #begin(id: string, { query, options, output, agent }: SentRun): Promise<ReturnType<ShardTeam['getRun']>> {
+    const given = { ...options, runId: id, ...(output && { output: readBack(output) }) }
+    if (agent === undefined) return this.#team.launch(query, given)
+    const of = this.#team.getAgent(agent)
+    if (!of) throw new UnknownAgentError(`the team has no agent "${agent}".`, { agent })
+    const answer = of.run(query, given as RunOptions)
+    answer.catch(() => {}) // the run itself says so
+    return this.#team.getRun(id) ?? answer.then(() => this.#team.getRun(id))
+  }
+
+  #launch(id: string, sent: SentRun): Promise<ReturnType<ShardTeam['getRun']> | DramatisError> {
+    const launching = begun(() => this.#begin(id, sent)).finally(() => this.#launching.delete(id))
     this.#launching.set(id, launching)
     return launching
   }

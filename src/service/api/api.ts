@@ -74,10 +74,10 @@ export function httpApi(options: HttpApiOptions): HttpApi {
     ...watchHandlers(streams),
     ...probeHandlers(service, times),
     ...pageHandlers(service, sessions),
-    ...openAiHandlers(service),
+    ...openAiHandlers(service, () => front),
   }
   const plain = plainOf(service, handlers)
-  const front =
+  const front: Ways['front'] =
     teams.clusters.length === 0
       ? undefined
       : import('./cluster-front.ts').then(({ ClusterFront }) => ClusterFront.open(service, plain)) // late: few have one

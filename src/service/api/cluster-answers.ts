@@ -1,16 +1,20 @@
 /** Pieces of answers about teams over several processes: refusals, waits that end, what is passed on as it is. */
 import { DramatisError, type Team } from '../../index.ts'
+import { MOVED } from '../../runtime/cluster/address.ts'
+import { isCurrent } from '../../runtime/cluster/run-events.ts'
+import { readTypes } from '../../runtime/runs/events.ts'
+import type { ToldEvent, Wanted } from '../../runtime/runs/told-events.ts'
 import { systemClock } from '../../shared/clock.ts'
 import { describe } from '../../shared/errors.ts'
 import { anyAborted } from '../../shared/on-abort.ts'
 import type { Caller } from '../http/options.ts'
 import { HttpError } from '../http/problem.ts'
+import type { Operation, Route } from '../http/routes.ts'
 import { isoTime, type Task } from '../http/schemas.ts'
 import { remoteAddress } from '../http/streams.ts'
 import type { ServedCluster } from '../http/tasks.ts'
-import type { ToldEvent } from './task-handlers.ts'
+import { taskIdOf } from '../openai/responses.ts'
 
-export const MOVED = 'x-dramatis-moved'
 /** Time for which a request waits for an owner, in ms: a frozen one is found after `cluster.times.ttlMs`. */
 export const OWNER_MS = 20_000
 const RETRY_AFTER_S = '2'
@@ -52,15 +56,6 @@ async function soon<T>(work: Promise<T>, ms: number): Promise<T | undefined> {
 }
 
 export async function* toNobody(): AsyncGenerator<string> {}
-
-export async function* linesOf(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
-  let rest = ''
-  for await (const text of body.pipeThrough(new TextDecoderStream())) {
-    const lines = `${rest}${text}`.split('\n')
-    rest = lines.pop()!
-    for (const line of lines) if (line !== '') yield line
-  }
-}
 
 export const moved = (): Response => new Response(null, { status: 503, headers: { [MOVED]: '1' } })
 
@@ -130,13 +125,6 @@ export function requestOf({ request, path, text }: { request: Request; path: str
 
 export const whole = (response: Response): Response => response
 
-/** Checks whether a team still has its log, and what it has said stands there. */
-export const isCurrent = (team: Team): Promise<boolean> =>
-  team.flush().then(
-    () => true,
-    () => false,
-  )
-
 /**
  * Resolves to the answer of an owner, or its error; to nothing if it is the owner no more, or if its log cannot be
  * written now.
@@ -149,4 +137,24 @@ export async function currentAnswer(
   const given = answer.catch((error: unknown) => ({ error }))
   const current = given.then(async (each) => ((await isCurrent(team)) ? each : undefined))
   return soon(current, OWNER_MS + 1_000 * Number(query.wait ?? 0))
+}
+
+/** Id of the task that a request is about. */
+export function taskIn({
+  name,
+  route,
+  params,
+}: {
+  name: Operation
+  route: Route
+  params: Readonly<Record<string, string>>
+}): string | undefined {
+  if (route.others) return params.id
+  return name === 'getResponse' || name === 'cancelResponse' ? taskIdOf(params.id ?? '') : undefined
+}
+
+/** An unknown type is refused before the stream begins. */
+export function wantedIn({ types, deltas }: Readonly<Record<string, unknown>>): Pick<Wanted, 'types' | 'deltas'> {
+  const names = typeof types === 'string' ? types.split(',').map((each) => each.trim()) : undefined
+  return { types: names && [...readTypes(names)!], deltas: deltas === '1' }
 }

@@ -3,12 +3,13 @@
  * is by then. Answers and cancellations are kept for it, as runs are.
  */
 import { v4 } from 'uuid'
-import { ConfigurationError, DramatisError, type Team } from '../../index.ts'
+import { ConfigurationError, DramatisError, type ModelMessage, type RuntimeEvent, type Team } from '../../index.ts'
 import { PEER_HEADER, PEER_PATH } from '../../runtime/cluster/address.ts'
 import type { ClusterMember } from '../../runtime/cluster/cluster-store.ts'
 import type { ClusterDoor } from '../../runtime/cluster/door.ts'
 import { digestOf } from '../../runtime/cluster/peers.ts'
-import { readTypes } from '../../runtime/runs/events.ts'
+import { isCurrent, toldAnywhere, toldHere } from '../../runtime/cluster/run-events.ts'
+import type { ToldEvent, Wanted } from '../../runtime/runs/told-events.ts'
 import { systemClock } from '../../shared/clock.ts'
 import { describe } from '../../shared/errors.ts'
 import { anyAborted, onAbort } from '../../shared/on-abort.ts'
@@ -17,20 +18,27 @@ import { HttpError, httpErrorOf, jsonIn, problemResponse, readText } from '../ht
 import { type Operation, type Route, routes } from '../http/routes.ts'
 import type { Task, TaskQuestion, TaskRequest } from '../http/schemas.ts'
 import { firstOf, streamFormOf } from '../http/streams.ts'
-import { isOver, pathOf, type ServedTeam } from '../http/task-view.ts'
-import { givenTo, json, noTask, otherBody, type ServedCluster, type Service } from '../http/tasks.ts'
-import { toldEvent } from '../shared/json-text.ts'
+import { pathOf, type ServedTeam } from '../http/task-view.ts'
+import {
+  draining,
+  givenTo,
+  json,
+  type KeyedTask,
+  noTask,
+  otherBody,
+  type ServedCluster,
+  type Service,
+} from '../http/tasks.ts'
+import { type Beginning, type Elsewhere, storedTask } from '../openai/handlers.ts'
+import { type Begun, queuedResponse, taskIdOf } from '../openai/responses.ts'
 import {
   away,
   bounded,
   currentAnswer,
   hasAny,
   inTime,
-  isCurrent,
   isEnded,
   isOfThisMachine,
-  linesOf,
-  MOVED,
   moved,
   NEVER,
   nameOf,
@@ -40,22 +48,14 @@ import {
   passed,
   queuedTask,
   requestOf,
+  taskIn,
   toNobody,
+  wantedIn,
   whole,
 } from './cluster-answers.ts'
 import { isList, mergedList, ofShard, type Part, pageOfShard, partIn } from './cluster-lists.ts'
 import { ClusterWatch, linesHere } from './cluster-watch.ts'
-import {
-  assertMay,
-  digestFrames,
-  eventsOf,
-  framesOf,
-  placeOf,
-  startOf,
-  type ToldEvent,
-  type Wanted,
-  waitOf,
-} from './task-handlers.ts'
+import { assertMay, digestFrames, framesOf, placeOf, startOf, waitOf } from './task-handlers.ts'
 
 /** A request as the router has read it. */
 export interface FrontCall extends ReadCall {
@@ -91,7 +91,10 @@ export interface Peer extends Said {
 }
 
 /** A request that waits for the owner of a shard, as JSON. */
-type Kept = Pick<FrontCall, 'name' | 'params' | 'query' | 'body' | 'caller'> | { threadId: string; caller: Caller }
+type Kept =
+  | Pick<FrontCall, 'name' | 'params' | 'query' | 'body' | 'caller'>
+  | { threadId: string; caller: Caller }
+  | { previous: string; caller: Caller }
 
 interface KeptAnswer {
   readonly status: number
@@ -106,6 +109,11 @@ interface Place {
   readonly id: string
 }
 
+interface Start extends Omit<Beginning, 'agent'> {
+  readonly agent?: string | undefined
+  readonly keyed?: KeyedTask | undefined
+}
+
 /** Answers a request with what this process has alone. `served`: the team that it is about. */
 export type Plain = (call: ReadCall, served?: ServedTeam) => Promise<Response>
 
@@ -117,7 +125,7 @@ const PAUSE_MS = 100
 
 const KEPT: readonly Operation[] = ['answerQuestion', 'cancelTask']
 
-export class ClusterFront {
+export class ClusterFront implements Elsewhere {
   readonly #service: Service
   readonly #plain: Plain
   readonly #doors: ReadonlyMap<ServedCluster, ClusterDoor<Team>>
@@ -172,8 +180,9 @@ export class ClusterFront {
   }
 
   async #forClient(call: FrontCall): Promise<Response | undefined> {
-    const { name, route, query, params } = call
-    if (route.others) return this.#ofTask(call, params.id!)
+    const { name, route, query } = call
+    const task = taskIn(call)
+    if (task !== undefined) return this.#ofTask(call, task)
     if (name === 'listQuestions') return inTime(this.#list(call, [...this.#doors.keys()]))
     const named = name === 'createTask' ? (call.body as TaskRequest).team : (query.team as string | undefined)
     const cluster = this.#service.teams.cluster(named)
@@ -188,16 +197,17 @@ export class ClusterFront {
   }
 
   async #forPeer(call: FrontCall, { cluster, shard }: Peer): Promise<Response> {
-    const { name, route, params } = call
+    const { name } = call
     const door = this.#door(cluster)
+    const task = taskIn(call)
     if (shard === undefined) {
       if (isList(name)) return json(await this.#partFor(call, cluster))
       if (name === 'watchTeam') return this.#peerWatch(call, door)
-      return route.others ? this.#plain(call) : this.#firstHere(call, cluster)
+      return task !== undefined ? this.#plain(call) : this.#firstHere(call, cluster)
     }
     const team = door.held.get(shard)
     if (!team) return moved()
-    if (route.others && !team.getRun(params.id!)) return this.#unknownHere(door, params.id!)
+    if (task !== undefined && !team.getRun(task)) return this.#unknownHere(door, task)
     const answer =
       name === 'taskEvents' ? this.#peerEvents(call, team) : this.#plain(call, this.#served(cluster, shard))
     const given = await currentAnswer(team, call, answer)
@@ -272,7 +282,7 @@ export class ClusterFront {
   /** Answers by the owner of a task. */
   async #owned(call: FrontCall, { cluster, shard, id }: Place, waitMs = OWNER_MS): Promise<Response> {
     const door = this.#door(cluster)
-    const { request, caller } = call
+    const { request } = call
     const late = systemClock.monotonic() + waitMs
     let why = 'no process has its shard'
     for (;;) {
@@ -286,7 +296,7 @@ export class ClusterFront {
         await this.#unknownHere(door, id)
       } else {
         try {
-          const response = await this.#sent(call, cluster, shard, { caller, shard }, request.signal)
+          const response = await this.#sent(call, cluster, shard, request.signal)
           if (response) return passed(response)
         } catch (error) {
           if (error instanceof HttpError || request.signal.aborted) throw error
@@ -301,17 +311,9 @@ export class ClusterFront {
   /**
    * Sends a request to the owner of a shard; undefined if nobody is known to be that now. @throws HttpError if refused
    */
-  async #sent(call: FrontCall, cluster: ServedCluster, shard: number, said: Said, signal: AbortSignal) {
-    const door = this.#door(cluster)
-    const member = (await door.members()).find(({ shards }) => shards.includes(shard))
-    if (!member || member.id === door.id) return undefined
-    const stays = (id: string) => (members: Awaited<ReturnType<typeof door.members>>) =>
-      members.some((each) => each.id === id && each.shards.includes(shard))
-    const named = { ...said, caller: nameOf(said.caller) }
-    const sent = await door.send(member, requestOf(call), named, { stays: stays(member.id), signal })
-    if (!sent.headers.has(MOVED)) return this.#believed(sent)
-    await sent.body?.cancel()
-    return undefined
+  async #sent(call: FrontCall, cluster: ServedCluster, shard: number, signal: AbortSignal) {
+    const sent = await this.#door(cluster).toOwner(shard, requestOf(call), nameOf(call.caller), signal)
+    return sent && this.#believed(sent)
   }
 
   /** @throws HttpError where the other process does not believe this one: an operator has to look at it. */
@@ -390,6 +392,7 @@ export class ClusterFront {
     if (!served) return undefined
     const { team } = served
     if ('threadId' in kept) return this.#service.tasks.threadOwner(team, kept.threadId, kept.caller)
+    if ('previous' in kept) return this.#conversationHere(team, kept)
     const path = pathOf(kept.params.id!)
     const call = {
       ...kept,
@@ -470,60 +473,11 @@ export class ClusterFront {
     this.#service.settings.logger.warn({ error: describe(error) }, `task ${id} cannot be cancelled`)
   }
 
-  /** Yields events of a task, from one owner of its shard to the next, by their numbers: none is missing or double. */
-  async *#told(call: FrontCall, place: Place, { after, ...wanted }: Wanted): AsyncGenerator<ToldEvent> {
+  /** Yields events of a task, whoever has it, as long as this process is served. */
+  async *#told(call: FrontCall, { cluster, ...place }: Place, wanted: Wanted): AsyncGenerator<ToldEvent> {
     const { signal, forget } = anyAborted([wanted.signal, this.#service.tasks.ending])
     onAbort(wanted.signal, forget) // who reads aborts it at the end
-    let last = after
-    while (!signal.aborted) {
-      try {
-        for await (const told of this.#toldByOwner(call, place, { ...wanted, signal, after: last })) {
-          if (told.type === OVER.type) return
-          last = told.id ?? last
-          yield told
-        }
-      } catch (error) {
-        if (error instanceof HttpError) throw error // else: the next owner goes on
-      }
-      await systemClock.sleep(PAUSE_MS, signal).catch(() => {})
-    }
-  }
-
-  async *#toldByOwner(call: FrontCall, { cluster, shard, id }: Place, wanted: Wanted): AsyncGenerator<ToldEvent> {
-    const team = this.#door(cluster).held.get(shard)
-    if (team?.getRun(id)) return yield* toldHere(team, id, wanted)
-    if (team) return yield* this.#endOfNone(cluster, id, wanted)
-    const { types, after, deltas, signal } = wanted
-    const search = new URLSearchParams({
-      ...(types && { types: types.join(',') }),
-      ...(after !== undefined && { after }),
-      ...(deltas && { deltas: '1' }),
-    })
-    const path = `${pathOf(id)}/events${search.size > 0 ? '?' : ''}${search}`
-    const request = new Request(new URL(path, call.request.url), { headers: { accept: 'application/x-ndjson' } })
-    const asked = { ...call, request, path, text: '' }
-    const response = await this.#sent(asked, cluster, shard, { caller: call.caller, shard }, signal)
-    if (response?.status === 404) return yield* this.#endOfNone(cluster, id, wanted)
-    if (response && response.status >= 400 && response.status < 500) {
-      const { detail = response.status } = Object(await response.json()) as { detail?: string }
-      throw away(`The events of task "${id}" were refused by its owner: ${detail}`)
-    }
-    if (!response?.ok || !response.body) return
-    for await (const line of linesOf(response.body)) {
-      const { id: place, ...event } = JSON.parse(line) as { id?: string; type: string }
-      yield { id: place, type: event.type, event }
-    }
-  }
-
-  /** Yields the end of a task whose run its owner does not know: it was refused, or is not in the log any more. */
-  async *#endOfNone(cluster: ServedCluster, id: string, { types, signal }: Wanted): AsyncGenerator<ToldEvent> {
-    const outcome = (await this.#door(cluster).state(id, signal))?.outcome
-    if (!outcome) return
-    const type = 'run.finished'
-    const result: unknown = JSON.parse(Buffer.from(outcome.body).toString())
-    const event = { type, at: systemClock.now(), runId: id, result }
-    if (!types || types.includes(type)) yield { id: undefined, type, event }
-    yield OVER
+    yield* toldAnywhere(this.#door(cluster), place, nameOf(call.caller), { ...wanted, signal })
   }
 
   async #peerEvents({ route, request, caller, params, query }: FrontCall, team: Team): Promise<Response> {
@@ -552,21 +506,8 @@ export class ClusterFront {
     const keyed = keys.taskOf(request, caller.id, body)
     assertMay(caller, body)
     const { waitMs, applied } = waitOf(request)
-    const id = keyed?.id ?? v4()
-    const { threadId } = options
-    if (threadId !== undefined) {
-      const shard = cluster.team.shardOf(threadId)
-      const owner = await this.#ask(cluster, shard, { threadId, caller: nameOf(caller) }, request.signal)
-      if (owner === undefined) throw away('No process has the shard of the thread now.')
-      tasks.assertThread(threadId, caller, owner)
-    }
-    tasks.assertRoom(id, caller)
-    const given = givenTo(cluster.team.pattern, { options, caller, request, keyed }, id)
-    const run = await bounded(request.signal, (signal) => this.#launch(cluster, query, { ...given, signal }))
-    const place: Place = { cluster, shard: run.shard, id }
-    const over = new AbortController()
-    const result = run.result(over.signal).catch((error: unknown) => ({ error }))
-    void tasks.open(id, caller.id, result)
+    const { run, result, place } = await this.#begin(cluster, { query, options, caller, request, keyed })
+    const { id } = place
     const headers: Record<string, string> = {
       ...(run.isKnown && { 'idempotency-replayed': 'true' }),
       ...(applied && { 'preference-applied': applied }),
@@ -614,6 +555,99 @@ export class ClusterFront {
       pathOf(id),
       { task },
     )
+  }
+
+  async #begin(cluster: ServedCluster, { query, options, agent, caller, request, keyed }: Start) {
+    const { tasks } = this.#service
+    const id = keyed?.id ?? v4()
+    const { threadId } = options
+    if (threadId !== undefined) {
+      const shard = cluster.team.shardOf(threadId)
+      const owner = await this.#ask(cluster, shard, { threadId, caller: nameOf(caller) }, request.signal)
+      if (owner === undefined) throw away('No process has the shard of the thread now.')
+      tasks.assertThread(threadId, caller, owner)
+    }
+    tasks.assertRoom(id, caller)
+    const given = givenTo(cluster.team.pattern, { options, caller, request, keyed }, id)
+    const asked = { ...given, ...(agent !== undefined && { agent }) }
+    const run = await bounded(request.signal, (signal) => this.#launch(cluster, query, { ...asked, signal }))
+    const place: Place = { cluster, shard: run.shard, id }
+    const result = run.result().catch((error: unknown) => ({ error }))
+    void tasks.open(id, caller.id, result)
+    return { run, result, place }
+  }
+
+  // Tasks in the formats of OpenAI.
+
+  async begin(cluster: ServedCluster, beginning: Beginning): Promise<Begun> {
+    const { caller, request } = beginning
+    const { tasks, settings } = this.#service
+    const { result, place } = await this.#begin(cluster, beginning)
+    const { id } = place
+    const door = this.#door(cluster)
+    async function* events(types: RuntimeEvent['type'][], signal: AbortSignal) {
+      const told = toldAnywhere(door, place, nameOf(caller), { after: undefined, types, deltas: true, signal })
+      for await (const { event } of told) yield event as RuntimeEvent<unknown>
+    }
+    return {
+      run: { id, startedAt: systemClock.now() },
+      events,
+      async result() {
+        const ended = await result
+        if ('success' in ended) return ended
+        throw ended.error
+      },
+      async untilEnd() {
+        let hasEnded = false
+        await firstOf(
+          Number.POSITIVE_INFINITY,
+          (over) => onAbort(request.signal, over),
+          (over) => onAbort(tasks.ending, over),
+          (over) => {
+            void result.then(() => {
+              hasEnded = true
+              over()
+            })
+            return () => {}
+          },
+        )
+        if (request.signal.aborted) throw new HttpError('BAD_REQUEST', 'The client has left.')
+        if (!hasEnded) throw draining()
+      },
+      written: async () => {},
+      left: () => {
+        if (settings.onDisconnect !== 'continue') tasks.leave(this.#leavable(place, 'running'))
+      },
+      now: queuedResponse,
+    }
+  }
+
+  async conversation(
+    previous: string,
+    { request, caller }: Pick<FrontCall, 'request' | 'caller'>,
+  ): Promise<readonly ModelMessage[] | undefined> {
+    const id = taskIdOf(previous) ?? previous
+    if (this.#service.teams.own.some(({ team }) => team.getRun(id))) return undefined
+    const place = await this.#locate(id, request.signal)
+    if (!place) return undefined
+    const kept: Kept = { previous, caller: nameOf(caller) }
+    const answer = (await this.#ask(place.cluster, place.shard, kept, request.signal, id)) as KeptAnswer | undefined
+    if (!answer) throw away(`The response "${previous}" cannot be looked at now.`)
+    if (answer.status === 200) return JSON.parse(answer.text) as ModelMessage[]
+    throw new HttpError('NOT_FOUND', answer.text)
+  }
+
+  async #conversationHere(team: Team, { previous, caller }: { previous: string; caller: Caller }): Promise<unknown> {
+    const id = taskIdOf(previous) ?? previous
+    try {
+      const { run } = await storedTask(this.#service.tasks, previous, caller, 'operate', id)
+      const { messages } = await run.result
+      if (run.status === 'interrupted' || !(await isCurrent(team))) return undefined
+      return { status: 200, type: null, text: JSON.stringify(messages) } satisfies KeptAnswer
+    } catch (error) {
+      if (!(error instanceof HttpError)) throw error
+      return { status: error.status, type: null, text: error.message } satisfies KeptAnswer
+    }
   }
 
   async #launch(...[cluster, query, options]: [ServedCluster, ...Parameters<ServedCluster['team']['launch']>]) {
@@ -672,11 +706,11 @@ export class ClusterFront {
   }
 
   async #ofShard(call: FrontCall, cluster: ServedCluster, shard: number): Promise<Response> {
-    const { caller, request } = call
+    const { request } = call
     for (const late = systemClock.monotonic() + OWNER_MS; ; await systemClock.sleep(PAUSE_MS, request.signal)) {
       const served = this.#served(cluster, shard)
       if (served) return this.#plain(call, served)
-      const response = await this.#sent(call, cluster, shard, { caller, shard }, request.signal)
+      const response = await this.#sent(call, cluster, shard, request.signal)
       if (response?.ok && call.name === 'watchTeam' && request.method !== 'HEAD') return this.#streamed(call, response)
       if (response) return passed(response)
       if (systemClock.monotonic() > late) throw away(`No process has shard ${shard} now.`)
@@ -725,22 +759,8 @@ export class ClusterFront {
   }
 }
 
-/** Marks the end of a task behind its last event. */
-const OVER: ToldEvent = { id: undefined, type: 'over', event: { type: 'over' } }
-
-/** Yields events that the log has for certain. In place of others, the next owner has its own. */
-async function* toldHere(team: Team, id: string, wanted: Wanted): AsyncGenerator<ToldEvent> {
-  const run = team.getRun(id)
-  if (!run) return
-  for await (const event of eventsOf(run, wanted)) {
-    if (!(await isCurrent(team))) return
-    yield { id: `${team.logName}.${event.seq}`, type: event.type, event: toldEvent(event) }
-  }
-  if (!wanted.signal.aborted && isOver(run) && (await isCurrent(team))) yield OVER
-}
-
 /** Checks whether a question was answered by that caller with that answer already: its owner had no time to say so. */
-async function isAnswered(team: Team, kept: Exclude<Kept, { threadId: string }>): Promise<boolean> {
+async function isAnswered(team: Team, kept: Extract<Kept, { name: Operation }>): Promise<boolean> {
   if (kept.name !== 'answerQuestion') return false
   const { questionId, answer } = kept.body as { questionId: string; answer: string | { answer: string } }
   const given = typeof answer === 'string' ? answer : answer.answer
@@ -749,12 +769,6 @@ async function isAnswered(team: Team, kept: Exclude<Kept, { threadId: string }>)
     if (event.type === 'question.closed' && event.questionId === questionId)
       return event.answer === given && event.by?.at(-1)?.id === kept.caller.id
   return false
-}
-
-/** An unknown type is refused before the stream begins. */
-function wantedIn({ types, deltas }: FrontCall['query']): Pick<Wanted, 'types' | 'deltas'> {
-  const names = typeof types === 'string' ? types.split(',').map((each) => each.trim()) : undefined
-  return { types: names && [...readTypes(names)!], deltas: deltas === '1' }
 }
 
 async function partOf({ name }: FrontCall, response: Response): Promise<Part> {

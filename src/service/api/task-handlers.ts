@@ -13,6 +13,7 @@ import {
 import { foreignSchema } from '../../json-schema/foreign-schema.ts'
 import { BODY_HASH, CALLER } from '../../runtime/host/run.ts'
 import { readPosition, readTypes } from '../../runtime/runs/events.ts'
+import { type ToldEvent, toldBy, wantedEvents } from '../../runtime/runs/told-events.ts'
 import { onAbort } from '../../shared/on-abort.ts'
 import type { Caller } from '../http/options.ts'
 import { HttpError, httpErrorOf, problemResponse, refusalFor } from '../http/problem.ts'
@@ -33,13 +34,6 @@ import {
   written,
 } from '../http/tasks.ts'
 import { RESPONSE } from '../openai/responses.ts'
-import { toldEvent } from '../shared/json-text.ts'
-
-type Type = RuntimeEvent['type']
-
-/** Events that only who asks for them gets: pieces of answers. */
-const DELTAS: readonly Type[] = ['output.delta', 'model.delta', 'model.superseded']
-const ALWAYS: readonly Type[] = ['reset', 'gap']
 
 export const eventHandlers = ({ settings, tasks, streams }: Service) =>
   ({
@@ -47,14 +41,15 @@ export const eventHandlers = ({ settings, tasks, streams }: Service) =>
       const after = placeOf(request, query.after)
       // an unknown type is refused before the stream begins
       const wanted = types === undefined ? undefined : [...readTypes(types.split(',').map((each) => each.trim()))!]
-      const events = (signal: AbortSignal) => eventsOf(run, { signal, after, types: wanted, deltas: deltas === '1' })
+      const events = (signal: AbortSignal) =>
+        wantedEvents(run, { signal, after, types: wanted, deltas: deltas === '1' })
       if (isOver(run) && (await isRead(run, after))) return new Response(null, { status: 204 })
       const form = streamFormOf(request) ?? 'sse'
       return streams.respond({
         request,
         caller,
         form,
-        frames: (signal) => framesOf(toldBy(team, events(signal)), { form }),
+        frames: (signal) => framesOf(toldOf(team, events(signal)), { form }),
         left() {
           if (settings.onDisconnect === 'cancel' && isOf(run, caller)) tasks.leave(run)
         },
@@ -73,20 +68,8 @@ export function placeOf(request: Request, after?: string): string | undefined {
   return place
 }
 
-/** An event as it is sent. */
-export interface ToldEvent {
-  readonly id: string | undefined
-  readonly type: string
-  readonly event: object
-}
-
-async function* toldBy({ logName }: Team, events: AsyncIterable<RuntimeEvent<unknown>>): AsyncGenerator<ToldEvent> {
-  for await (const event of events)
-    yield {
-      id: logName === undefined ? undefined : `${logName}.${event.seq}`,
-      type: event.type,
-      event: toldEvent(event),
-    }
+async function* toldOf({ logName }: Team, events: AsyncIterable<RuntimeEvent<unknown>>): AsyncGenerator<ToldEvent> {
+  for await (const event of events) yield toldBy(logName, event)
 }
 
 interface Framed {
@@ -109,22 +92,6 @@ export async function* framesOf(events: AsyncIterable<ToldEvent>, { form, task }
 /** Returns a frame of `text/event-stream`. JSON has no line breaks, so the data is one line. */
 const sseFrame = (type: string, data: unknown, id?: string): string =>
   `${id === undefined ? '' : `id: ${id}\n`}event: ${type}\ndata: ${JSON.stringify(data)}\n\n`
-
-export interface Wanted {
-  readonly signal: AbortSignal
-  readonly after: string | undefined
-  readonly types?: Type[] | undefined
-  readonly deltas: boolean
-}
-
-export async function* eventsOf(
-  run: Run<unknown>,
-  { signal, after, types, deltas }: Wanted,
-): AsyncGenerator<RuntimeEvent<unknown>> {
-  const wanted = types && [...types, ...ALWAYS]
-  for await (const event of run.events({ signal, after, ...(wanted && { types: wanted }) }))
-    if (deltas || !DELTAS.includes(event.type)) yield event
-}
 
 /**
  * Checks whether there is nothing behind that place in a run that has ended. Throws `ConfigurationError` for what is no
@@ -211,7 +178,10 @@ export function taskHandlers({ settings, teams, tasks, keys, streams }: Service)
       caller,
       form: 'sse',
       frames: (signal) =>
-        framesOf(toldBy(team, eventsOf(run, { signal, after, deltas })), { form: 'sse', task: () => taskOf(found) }),
+        framesOf(toldOf(team, wantedEvents(run, { signal, after, deltas })), {
+          form: 'sse',
+          task: () => taskOf(found),
+        }),
       left() {
         if (onDisconnect === 'cancel') tasks.leave(run)
       },

@@ -1,9 +1,9 @@
 /** A run as the HTTP API shows it. */
 import type { z } from 'zod'
 import type { AgentMessage, AgentTask, MultiAgentResult, Run, Team } from '../../index.ts'
+import { toldMessage } from '../../runtime/runs/told-events.ts'
 import { DramatisError, describe, StartFailedError } from '../../shared/errors.ts'
 import { nextTurn } from '../../shared/timers.ts'
-import { toldMessage } from '../shared/json-text.ts'
 import type { Caller, Prices } from './options.ts'
 import { HttpError, problemOf, refusalFor } from './problem.ts'
 import { isoTime, isoTimeOr, type message, type Problem, type Task, type TaskQuestion } from './schemas.ts'

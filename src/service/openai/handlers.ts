@@ -1,5 +1,5 @@
 /** The endpoint in OpenAI's formats: teams as models, for programs that speak to nothing else. */
-import type { Run, RunOptions } from '../../index.ts'
+import type { ModelMessage, Run, RunOptions } from '../../index.ts'
 import { type Asked, askedIn, askedInResponses, outputOf, refused } from '../http/openai-request.ts'
 import type { Caller } from '../http/options.ts'
 import { HttpError, httpErrorOf, INTERNAL } from '../http/problem.ts'
@@ -9,14 +9,17 @@ import {
   draining,
   type Handlers,
   json,
+  type ServedCluster,
   type ServedTeams,
   type Service,
+  type Tasks,
   waitFor,
   written,
 } from '../http/tasks.ts'
 import {
   answerPieces,
   askedWith,
+  type Begun,
   chatFrames,
   completionOf,
   ignoredChat,
@@ -36,7 +39,27 @@ const MOST_THREAD_ID = 256
 /** Header of a response with the fields of the request that a team has no use for. */
 const IGNORED = 'x-dramatis-ignored'
 
-export function openAiHandlers({ settings, teams, tasks, streams }: Service) {
+/** Task in the format of OpenAI, as it is begun. */
+export interface Beginning extends Pick<Call, 'request' | 'caller'> {
+  readonly query: Asked['query']
+  readonly options: RunOptions<unknown>
+  readonly agent: string | undefined
+}
+
+/** What teams over several processes do, whoever of them has a task. */
+export interface Elsewhere {
+  begin(served: ServedCluster, beginning: Beginning): Promise<Begun>
+  /** Resolves to the conversation that ended with a response; to nothing if no process knows the response. */
+  conversation(
+    responseId: string,
+    asked: Pick<Call, 'request' | 'caller'>,
+  ): Promise<readonly ModelMessage[] | undefined>
+}
+
+export function openAiHandlers(
+  { settings, teams, tasks, streams }: Service,
+  elsewhere: () => Promise<Elsewhere> | undefined,
+) {
   const failed = (error: unknown) => openAiError(httpErrorOf(error) ?? INTERNAL)
   const left = (run: Run<unknown>) => {
     if (settings.onDisconnect !== 'continue') tasks.leave(run)
@@ -47,11 +70,24 @@ export function openAiHandlers({ settings, teams, tasks, streams }: Service) {
     model: string,
     { query, messages }: Asked,
     options: RunOptions<unknown>,
-  ): Promise<FoundTask> => {
+  ): Promise<Begun> => {
     const { served, agent } = modelOf(teams, model)
     const threadId = threadIn(request)
     const before = threadId === undefined ? { messages } : { threadId } // a thread has its conversation already
-    return tasks.start({ served, agent, query, caller, request, options: { ...options, ...before } })
+    const beginning: Beginning = { agent, query, caller, request, options: { ...options, ...before } }
+    const cluster = teams.cluster(served.name)
+    if (cluster) return (await elsewhere()!).begin(cluster, beginning)
+    const found = await tasks.start({ served, ...beginning })
+    const { run } = found
+    return {
+      run,
+      events: (types, signal) => run.events({ types, signal }),
+      result: () => run.result,
+      untilEnd: () => untilEnd(request, run),
+      written: () => written(found),
+      left: () => left(run),
+      now: (named) => responseNow({ ...named, run }, failed),
+    }
   }
 
   /** Returns the field of a conversation that no agent hears: none is played by a model, or a thread has its own. */
@@ -71,39 +107,21 @@ export function openAiHandlers({ settings, teams, tasks, streams }: Service) {
   }
 
   /** Resolves to the result of a task. Rejects with its error, or if the client leaves before. */
-  const resultOf = async (request: Request, { run }: FoundTask) => {
-    await untilEnd(request, run).finally(() => request.signal.aborted && left(run))
-    const result = await run.result
+  const resultOf = async (request: Request, begun: Begun) => {
+    await begun.untilEnd().finally(() => request.signal.aborted && begun.left())
+    const result = await begun.result()
     if (result.error) throw result.error
     return result
   }
 
   const streamed = (
     { request, caller }: Pick<Call, 'request' | 'caller'>,
-    { run }: FoundTask,
+    begun: Begun,
     headers: Record<string, string>,
     frames: (signal: AbortSignal) => AsyncIterable<string>,
     goesOn = false,
   ): Response =>
-    streams.respond({ request, caller, form: 'sse', headers, frames, left: () => void (goesOn || left(run)) })
-
-  /** @throws HttpError if there is none, if it is a stranger's, or if it was not to be stored: they must not differ. */
-  const stored = async (
-    responseId: string,
-    caller: Caller,
-    others: 'watch' | 'operate',
-    taskId = taskIdOf(responseId),
-  ): Promise<FoundTask & { asked: ResponseAsked }> => {
-    const missing = () => {
-      const detail = `There is no response "${responseId.slice(0, 255)}" that is stored, or it is not yours.`
-      return new HttpError('NOT_FOUND', detail)
-    }
-    if (taskId === undefined) throw missing()
-    const found = await tasks.find(taskId, caller, [others], missing)
-    const asked = askedWith(found, found.run)
-    if (!asked.store) throw missing()
-    return { ...found, asked }
-  }
+    streams.respond({ request, caller, form: 'sse', headers, frames, left: () => void (goesOn || begun.left()) })
 
   /** Resolves to the conversation that ended with a response, once that one is complete. */
   const previously = async (
@@ -111,7 +129,9 @@ export function openAiHandlers({ settings, teams, tasks, streams }: Service) {
     responseId: string | null | undefined,
   ): Promise<Asked['messages']> => {
     if (responseId == null) return []
-    const { run } = await stored(responseId, caller, 'operate', taskIdOf(responseId) ?? responseId)
+    const said = await (await elsewhere())?.conversation(responseId, { request, caller })
+    if (said) return [...said]
+    const { run } = await storedTask(tasks, responseId, caller, 'operate', taskIdOf(responseId) ?? responseId)
     await untilEnd(request, run)
     return [...(await run.result).messages]
   }
@@ -130,15 +150,13 @@ export function openAiHandlers({ settings, teams, tasks, streams }: Service) {
       const schema = format?.type === 'json_schema' ? format.json_schema?.schema : undefined
       const output = await outputOf('response_format.json_schema.schema', schema)
       const asked = askedIn(body)
-      const found = await begin(call, model, asked, { ...output, stream: stream === true && !schema })
-      const named = { run: found.run, model }
+      const begun = await begin(call, model, asked, { ...output, stream: stream === true && !schema })
+      const named = { run: begun.run, model }
       const headers = ignoredHeader([...ignoredChat(body), ...unheard(call, model, asked, 'messages')])
-      if (!stream) return json(completionOf(named, await resultOf(request, found)), 200, headers)
-      await written(found)
+      if (!stream) return json(completionOf(named, await resultOf(request, begun)), 200, headers)
+      await begun.written()
       const usage = stream_options?.include_usage === true
-      return streamed(call, found, headers, (signal) =>
-        chatFrames(named, answerPieces(found.run, signal), usage, failed),
-      )
+      return streamed(call, begun, headers, (signal) => chatFrames(named, answerPieces(begun, signal), usage, failed))
     },
 
     async createResponse(call) {
@@ -153,27 +171,27 @@ export function openAiHandlers({ settings, teams, tasks, streams }: Service) {
       const previous = previous_response_id ?? null
       const asked = { query, messages: [...(await previously(call, previous)), ...messages] }
       const said: ResponseAsked = { model, previous, store, background }
-      const found = await begin(call, model, asked, {
+      const begun = await begin(call, model, asked, {
         ...(await outputOf('text.format.schema', schema)),
         stream: stream === true && !schema,
         metadata: { [RESPONSE]: JSON.stringify(said) },
       })
-      const named = { run: found.run, ...said }
+      const named = { run: begun.run, ...said }
       const headers = ignoredHeader([...ignoredResponses(body), ...unheard(call, model, asked, 'input')])
-      if (!stream && !background) return json(responseOf(named, await resultOf(request, found)), 200, headers)
-      await written(found) // a client that is cut off behind the first frame finds it by its id
-      if (!stream) return json(await responseNow(named, failed), 200, headers)
-      const frames = (signal: AbortSignal) => responseFrames(named, answerPieces(found.run, signal), failed)
-      return streamed(call, found, headers, frames, background)
+      if (!stream && !background) return json(responseOf(named, await resultOf(request, begun)), 200, headers)
+      await begun.written() // a client that is cut off behind the first frame finds it by its id
+      if (!stream) return json(await begun.now(named), 200, headers)
+      const frames = (signal: AbortSignal) => responseFrames(named, answerPieces(begun, signal), failed)
+      return streamed(call, begun, headers, frames, background)
     },
 
     async getResponse({ params, caller }) {
-      const { run, asked } = await stored(params.id!, caller, 'watch')
+      const { run, asked } = await storedTask(tasks, params.id!, caller, 'watch')
       return json(await responseNow({ run, ...asked }, failed))
     },
 
     async cancelResponse({ params, caller }) {
-      const { run, team, asked } = await stored(params.id!, caller, 'operate')
+      const { run, team, asked } = await storedTask(tasks, params.id!, caller, 'operate')
       if (!isOver(run)) {
         void run.cancel(`cancelled by "${caller.id}"`)
         await Promise.all([endOf(run), team.flush().catch(() => {})]) // no restart goes on with it then
@@ -181,6 +199,25 @@ export function openAiHandlers({ settings, teams, tasks, streams }: Service) {
       return json(await responseNow({ run, ...asked }, failed))
     },
   } satisfies Partial<Handlers>
+}
+
+/** @throws HttpError if there is none, if it is a stranger's, or if it was not to be stored: they must not differ. */
+export async function storedTask(
+  tasks: Tasks,
+  responseId: string,
+  caller: Caller,
+  others: 'watch' | 'operate',
+  taskId = taskIdOf(responseId),
+): Promise<FoundTask & { asked: ResponseAsked }> {
+  const missing = () => {
+    const detail = `There is no response "${responseId.slice(0, 255)}" that is stored, or it is not yours.`
+    return new HttpError('NOT_FOUND', detail)
+  }
+  if (taskId === undefined) throw missing()
+  const found = await tasks.find(taskId, caller, [others], missing)
+  const asked = askedWith(found, found.run)
+  if (!asked.store) throw missing()
+  return { ...found, asked }
 }
 
 /** @throws HttpError for the id of a thread that no task can have. */
@@ -195,14 +232,14 @@ const ignoredHeader = (names: readonly string[]): Record<string, string> =>
 
 /** The names of all models: teams, and each agent of a team by itself. */
 const modelsOf = (teams: ServedTeams): string[] =>
-  teams.own.flatMap(({ name, team }) => [name, ...team.listAgents().map((agent) => `${name}/${agent.name}`)])
+  teams.plans.flatMap(({ name, team }) => [name, ...team.listAgents().map((agent) => `${name}/${agent.name}`)])
 
 const modelObject = (id: string) => ({ id, object: 'model', created: 0, owned_by: 'dramatis' })
 
 /** @throws HttpError if there is no such model. */
 function modelOf(teams: ServedTeams, model: string): { served: ServedTeam; agent: string | undefined } {
   const [name, agent] = model.split('/', 2) as [string, string | undefined]
-  const served = teams.own.find((each) => each.name === name)
+  const served = teams.plans.find((each) => each.name === name)
   if (served && (agent === undefined || served.team.getAgent(agent))) return { served, agent }
   const known = modelsOf(teams).slice(0, 20).join(', ')
   const detail = `model: there is no model "${model.slice(0, 255)}"; there are ${known}.`

@@ -1,23 +1,43 @@
 /** `/v1/responses`: answers and events. */
-import type { MultiAgentResult, Run, TokenUsage } from '../../index.ts'
+import type { MultiAgentResult, Run, RuntimeEvent, TokenUsage } from '../../index.ts'
 import type { ChatRequest, ResponsesRequest } from '../http/openai-request.ts'
 import type { HttpError } from '../http/problem.ts'
 import { knownEndOf, type ServedTeam } from '../http/task-view.ts'
 
+/** A task that was begun for an answer, in this process or elsewhere. */
+export interface Begun {
+  readonly run: Pick<Run<unknown>, 'id' | 'startedAt'>
+  /** Yields its events of these types, until it is over. */
+  events(types: RuntimeEvent['type'][], signal: AbortSignal): AsyncIterable<RuntimeEvent<unknown>>
+  result(): Promise<Answer>
+  /** Resolves when it has ended. Rejects if its client leaves before, or the service is being closed. */
+  untilEnd(): Promise<void>
+  /** Resolves when it stands in a durable log. */
+  written(): Promise<unknown>
+  /** Says that its client has left. */
+  left(): void
+  /** Returns it as a response, as it is now. */
+  now(named: Named): object | Promise<object>
+}
+
+export type Answer = Pick<MultiAgentResult<unknown>, 'success' | 'finalOutput' | 'data' | 'error' | 'totalTokenUsage'>
+
 export type AnswerPiece =
   | { readonly kind: 'progress'; readonly text: string }
   | { readonly kind: 'text'; readonly text: string }
-  | { readonly kind: 'end'; readonly result: MultiAgentResult<unknown> }
+  | { readonly kind: 'end'; readonly result: Answer }
 
 /**
  * Yields the pieces of the answer: joined they are `answerOf` the result. An answer that is data comes as a whole,
  * since what a model writes is not yet what the schema makes of it. Rejects with what kept the run from beginning.
  */
-export async function* answerPieces(run: Run<unknown>, signal: AbortSignal): AsyncGenerator<AnswerPiece> {
+export async function* answerPieces(
+  begun: Pick<Begun, 'events' | 'result'>,
+  signal: AbortSignal,
+): AsyncGenerator<AnswerPiece> {
   let said = ''
   let working: string | undefined
-  const types = ['turn.started', 'output.delta'] as const
-  for await (const event of run.events({ types: [...types], signal })) {
+  for await (const event of begun.events(['turn.started', 'output.delta'], signal)) {
     if (event.type === 'turn.started' && event.agent !== working && !event.agent.startsWith('$')) {
       working = event.agent
       yield { kind: 'progress', text: `${working} works\n` }
@@ -27,7 +47,7 @@ export async function* answerPieces(run: Run<unknown>, signal: AbortSignal): Asy
     }
   }
   if (signal.aborted) return
-  const result = await run.result
+  const result = await begun.result()
   if (result.success) {
     const answer = answerOf(result)
     const rest = answer.startsWith(said) ? answer.slice(said.length) : `\n${answer}`
@@ -37,7 +57,7 @@ export async function* answerPieces(run: Run<unknown>, signal: AbortSignal): Asy
 }
 
 /** The text of an answer; of one that fits a schema its data as JSON. */
-function answerOf({ finalOutput, data }: MultiAgentResult<unknown>): string {
+function answerOf({ finalOutput, data }: Answer): string {
   return data === undefined || data === null ? (finalOutput ?? '') : JSON.stringify(data)
 }
 
@@ -58,7 +78,7 @@ const responsesUsage = (usage: TokenUsage) => ({
 })
 
 interface NamedChat {
-  readonly run: Run<unknown>
+  readonly run: Begun['run']
   readonly model: string
 }
 
@@ -69,7 +89,7 @@ const headOf = ({ run, model }: NamedChat, object: string) => ({
   model,
 })
 
-export function completionOf(named: NamedChat, result: MultiAgentResult<unknown>): object {
+export function completionOf(named: NamedChat, result: Answer): object {
   return {
     ...headOf(named, 'chat.completion'),
     choices: [
@@ -223,8 +243,8 @@ export interface ResponseAsked {
   readonly background: boolean
 }
 
-interface Named extends ResponseAsked {
-  readonly run: Run<unknown>
+export interface Named extends ResponseAsked {
+  readonly run: Begun['run']
 }
 
 /** Field of the metadata of a run that was begun as a response: what it was asked with. */
@@ -240,7 +260,7 @@ export function askedWith({ name }: ServedTeam, { metadata }: Run<unknown>): Res
 
 const PREFIX = 'resp_'
 
-const idOf = (run: Run<unknown>): string => `${PREFIX}${run.id}`
+const idOf = (run: Begun['run']): string => `${PREFIX}${run.id}`
 
 export const taskIdOf = (responseId: string): string | undefined =>
   responseId.startsWith(PREFIX) ? responseId.slice(PREFIX.length) : undefined
@@ -285,16 +305,21 @@ const itemOf = ({ run }: Named, status: 'in_progress' | 'completed', content: ob
   content,
 })
 
-export function responseOf(named: Named, result: MultiAgentResult<unknown>): object {
+export function responseOf(named: Named, result: Answer): object {
   const output = [itemOf(named, 'completed', [textPart(answerOf(result))])]
   return bodyOf(named, 'completed', { output, usage: responsesUsage(result.totalTokenUsage) })
 }
 
+export const queuedResponse = (named: Named): object => bodyOf(named, 'queued')
+
 /** Returns a response as it is now. A task that a later process may go on with is in progress. */
-export async function responseNow(named: Named, failed: (error: unknown) => OpenAiError): Promise<object> {
+export async function responseNow(
+  named: Named & { readonly run: Run<unknown> },
+  failed: (error: unknown) => OpenAiError,
+): Promise<object> {
   const { run } = named
   const end = await knownEndOf(run)
-  if (run.status === 'queued') return bodyOf(named, 'queued')
+  if (run.status === 'queued') return queuedResponse(named)
   if (!end || run.status === 'interrupted') return bodyOf(named, 'in_progress')
   if (run.status === 'aborted') return bodyOf(named, 'cancelled')
   if ('runId' in end && !end.error) return responseOf(named, end)
