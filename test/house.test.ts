@@ -25,11 +25,11 @@ const rooms: ReadonlyMap<string, number> = new Map(
     'runtime/verbs': 18,
     'runtime/supervision': 11,
     'runtime/observers': 10,
-    'runtime/runs': 17,
+    'runtime/runs': 18, // events as they are told to others
     'runtime/durability': 15,
     'runtime/views': 12,
     'runtime/team': 12, // what shards of one process have in common, and requests with a key
-    'runtime/cluster': 9,
+    'runtime/cluster': 10, // events of runs from any process
     'runtime/testing': 15,
     'ai-sdk': 4,
     postgres: 7,
