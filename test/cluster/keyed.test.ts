@@ -7,6 +7,7 @@ import t, { type Test } from 'tap'
 import { PostgresServer, postgresFolder } from '../../examples/cluster-demo/postgres-server.ts'
 import { createTeam } from '../../src/index.ts'
 import type { Operation } from '../fixtures/cluster/scripted.ts'
+import { calls, FakeModel } from '../models/fake-model.ts'
 
 const bin = postgresFolder()
 const module = new URL('../fixtures/cluster/scripted.js', import.meta.url)
@@ -41,6 +42,42 @@ t.test('requests with a key over processes', { skip: !bin && 'no PostgreSQL is i
   const linesOf = (name: string) =>
     readFileSync(join(folder, name), { encoding: 'utf8', flag: 'a+' }).split('\n').filter(Boolean)
   const program = (...operations: Operation[]) => JSON.stringify(operations)
+
+  await t.test('a model asks by a key, too', async (t) => {
+    const shown: unknown[] = []
+    const model = (key: string) =>
+      new FakeModel(({ tools = [] }, nth) => {
+        if (nth === 0) shown.push(tools.find(({ name }) => name === 'request')?.inputSchema)
+        return nth === 0 ? calls(['request', { to: 'bob', content: program(['say', 'kept']), key }]) : 'asked'
+      })
+    const optionsWith = (key: string) => ({
+      agents: [
+        { name: 'eve', systemPrompt: 'Ask bob.', tools: ['request'] },
+        { name: 'bob', module },
+      ],
+      orchestration: { strategy: 'sequential' as const, agentOrder: ['eve'] },
+      models: { default: { client: model(key) } },
+      threads: { warmSpares: 0 },
+      logger: { debug() {}, info() {}, warn() {}, error() {} },
+    })
+    const cluster = { url: server.url, name: 'models', shards: SHARDS, times: { beatMs: 200, suspectMs: 1_000 } }
+    const members = ['k', 'k'].map((key) => createTeam({ ...optionsWith(key), cluster }))
+    t.teardown(() => Promise.all(members.map((member) => member.close())))
+    await Promise.all(members.map((member) => member.start()))
+    while (members.some(({ held }) => held.size !== SHARDS / 2)) await sleep(20)
+    const [one] = members as [(typeof members)[0]]
+    t.match(await one.execute('go'), { success: true, finalOutput: 'asked' })
+    const runs = await Promise.all(members.flatMap(({ held }) => Array.from(held.values(), (each) => each.listRuns())))
+    t.match(
+      runs.flat().find(({ query }) => query.includes('kept')),
+      { threadId: 'k', status: 'finished' },
+    )
+    const alone = createTeam(optionsWith('k'))
+    await alone.execute('go')
+    await alone.close()
+    t.match(shown, [{ properties: { key: { type: 'string' } } }, { properties: { to: {} } }])
+    t.notHas(shown[1], { properties: { key: {} } }, 'who has no cluster pays for no word of it')
+  })
 
   /** A key of a shard that this member has. */
   const keyAt = async (any: Member, of: Member, prefix: string): Promise<string> => {

@@ -415,21 +415,36 @@ export function watchedIn(
 /** Call to the host that returns the other agents, and what each does now. */
 export const AGENT_STATUS = 'agents'
 
-const TOOLS: readonly VerbTool[] = [
-  tool(
+const REQUEST = {
+  to: AGENT,
+  content: { ...TEXT, description: 'What it is to answer. It sees nothing else of this conversation.' },
+}
+
+/** The verb `request` where agents are asked by a key, too. */
+export const KEYED_REQUEST: VerbTool = requestTool({
+  key: {
+    ...TEXT,
+    description:
+      'Where it keeps something for each customer, order or the like: which one. The same key has the same memory, and its requests are done one after the other.',
+  },
+})
+
+function requestTool(more: Readonly<Record<string, object>> = {}): VerbTool {
+  return tool(
     'request',
     'Asks another agent of the team, and waits for its answer.',
-    {
-      to: AGENT,
-      content: { ...TEXT, description: 'What it is to answer. It sees nothing else of this conversation.' },
-      ...POLL_MARK,
-    },
+    { ...REQUEST, ...more, ...POLL_MARK },
     ['to', 'content'],
-    async ({ context }, { to, content, polling }, passing, signal) => {
-      const options = { ...(await messageOptions(passing, to, signal)), ...(polling === true && { polling }) }
+    async ({ context }, { to, content, key, polling }, passing, signal) => {
+      const where = key === undefined ? polling === true && { polling } : { key: String(key) } // each is done for itself
+      const options = { ...(await messageOptions(passing, to, signal)), ...where }
       return { text: answerText(await context.request(String(to), String(content), options)) }
     },
-  ),
+  )
+}
+
+const TOOLS: readonly VerbTool[] = [
+  requestTool(),
   tool(
     'send',
     'Sends a message to another agent of the team, and waits for no answer.',

@@ -32,7 +32,7 @@ import { CHECK_OUTPUT, isLast, lastSpeakerIn, outputSchema } from '../model/last
 import { type Colleague, systemPromptOf, userContent } from '../model/prompt.ts'
 import { answerFunctionOf, answerSchemaOf, jsonIn } from '../model/structured-output.ts'
 import { thinkAloud } from '../model/think.ts'
-import { demandedTool, useSubTaskTool, verbTool } from '../model/verb-tools.ts'
+import { demandedTool, KEYED_REQUEST, useSubTaskTool, verbTool } from '../model/verb-tools.ts'
 import { thinkingTurn, turnBehind } from './context.ts'
 import type { Turn } from './turn.ts'
 
@@ -43,6 +43,8 @@ export interface ModelTurnView {
   heirs: Heirs
   /** Number of turns in the conversation when this turn began. A nested turn may have added more since. */
   known: number
+  /** True if its requests may have a key: the team runs over several processes. */
+  keyed?: boolean
   /** True if the turn runs inside another turn of the agent, which continues from the current conversation. */
   nested: boolean
 }
@@ -65,7 +67,7 @@ export function modelAgent(remembers: boolean): AgentHandlers {
   const receive: AgentHandlers['receive'] = async (message, context) => {
     const turn = turnOf(context)
     const verbs = verbsFor(message, turn)
-    const { colleagues, heirs, known, nested } = turnsToOthers(message, verbs)
+    const { colleagues, heirs, known, nested, keyed } = turnsToOthers(message, verbs)
       ? ((await turn.call(MODEL_TURN, {})) as ModelTurnView)
       : viewAlone(turn, remembers)
     const decisions = decisionsOn(message, turn.role, colleagues)
@@ -103,7 +105,7 @@ export function modelAgent(remembers: boolean): AgentHandlers {
         wordsStand: wanted !== undefined && !ofRun,
         answerFunction,
         answerOf: last === true ? 'run' : last === 'perhaps' ? 'choice' : 'turn',
-        decisions,
+        decisions: keyed && verbs.includes('request') ? [...decisions, KEYED_REQUEST] : decisions,
         ...(used && 'demanded' in used && { demanded: used.demanded }),
         outputOfRun: outputOfRun(turn),
         floor: { before, id: message.id, agent: turn.role.name, from: messages.length - heard.length, readers },

@@ -129,6 +129,8 @@ export interface TeamSettings
   newcomer(role: AgentRole, path: string, others: readonly string[], expected?: readonly string[]): AgentSettings
   registry: AgentRegistry | undefined
   telemetry: Telemetry | undefined
+  /** True for a shard of a team over several processes. */
+  inCluster: boolean
 }
 
 /**
@@ -224,6 +226,7 @@ export function settingsFrom(
     clock,
     registry: options.registry,
     telemetry: options.telemetry,
+    inCluster: false,
     newcomer(role, path, others, expected = []) {
       roleShape(role, path)
       checkNewName(role, path, others, expected)

@@ -8,6 +8,7 @@ import { RunRoom } from '../runs/run-entries.ts'
 import type { TeamSettings } from '../settings/settings.ts'
 import type { Supervisor } from '../supervision/host.ts'
 import { ThreadPlaces } from '../supervision/pending-incarnation.ts'
+import { SharedThreads } from '../threads/shared-threads.ts'
 import { WorkerSpawner, workersFor } from '../threads/spawner.ts'
 import { ToolPools } from '../verbs/isolated-tools.ts'
 import type { KeyedCarrier, KeyedRequests } from './keyed-requests.ts'
@@ -16,6 +17,8 @@ import { KeyedWaits } from './keyed-waits.ts'
 interface Means {
   readonly spawner: WorkerSpawner
   readonly places: ThreadPlaces
+  /** Threads of agents that share one, over all shards. */
+  readonly seats: SharedThreads
   readonly pools: ToolPools
   readonly room: RunRoom
 }
@@ -35,12 +38,16 @@ export class Commons {
   settings(own: TeamSettings): TeamSettings {
     this.#first ??= own
     const { models, redactor, secrets } = this.#first
-    return { ...own, models, redactor, secrets }
+    return { ...own, models, redactor, secrets, inCluster: true }
   }
 
   means({ clock, logger, maxConcurrentRuns, redactor, threads }: TeamSettings): Means {
-    this.#means ??= {
-      spawner: new WorkerSpawner(threads.warmSpares, clock, guardedLogger(logger, redactor), workersFor(clock)),
+    if (this.#means) return this.#means
+    const log = guardedLogger(logger, redactor)
+    const spawner = new WorkerSpawner(threads.warmSpares, clock, log, workersFor(clock))
+    this.#means = {
+      spawner,
+      seats: new SharedThreads(spawner, log),
       places: new ThreadPlaces(threads.max, clock),
       pools: new ToolPools(threads.tools),
       room: new RunRoom(maxConcurrentRuns),

@@ -12,7 +12,6 @@ import {
 import type { ModelClient } from '../../actors/definition/model.ts'
 import type { Protocol } from '../../actors/definition/protocol.ts'
 import type { Verb } from '../../actors/definition/role.ts'
-import type { Logger } from '../../actors/definition/tool.ts'
 import { modelAgent } from '../../actors/turn/model-agent.ts'
 import { moduleScript, scriptHandlers } from '../../actors/turn/orchestrator.ts'
 import { toolIn } from '../../actors/turn/run-tool.ts'
@@ -35,7 +34,7 @@ import { timeouts } from '../supervision/timeouts.ts'
 import { watchdog } from '../supervision/watchdog.ts'
 import { importFailure, loadable } from '../threads/bundle-cache.ts'
 import { handlersFrom, LocalThread } from '../threads/local-thread.ts'
-import { SharedThreads } from '../threads/shared-threads.ts'
+import type { SharedThreads } from '../threads/shared-threads.ts'
 import type { Spawner, Thread } from '../threads/thread.ts'
 import type { Budgets } from '../verbs/budgets.ts'
 import { type HostVerb, watchers } from '../verbs/calls.ts'
@@ -100,14 +99,14 @@ export class Provision implements Provisioning {
     protocol: Protocol,
     kit: TeamKit | undefined,
     spawner: Spawner,
-    logger: Logger,
+    shared: SharedThreads,
     supervisor: () => Supervisor,
   ) {
     this.#settings = settings
     this.#protocol = protocol
     this.#kit = kit
     this.#spawner = spawner
-    this.#shared = new SharedThreads(spawner, logger)
+    this.#shared = shared
     this.#supervisor = supervisor
   }
 
@@ -170,7 +169,7 @@ export class Provision implements Provisioning {
     if (this.#isLocal(agent)) return this.#localThread(agent)
     const { isolation, maxHeapMb } = agent.settings
     const ofRun = agent.run !== undefined
-    return isolation === 'shared' ? this.#shared.seat(agent.name, ofRun) : this.#spawner.spawn(maxHeapMb, ofRun)
+    return isolation === 'shared' ? this.#shared.seat(agent.name, ofRun, this) : this.#spawner.spawn(maxHeapMb, ofRun)
   }
 
   expect(agents: readonly Agent[]): void {
@@ -291,7 +290,7 @@ export function serveTeamVerbs(
     pauses.during(caller, async () => gateway.verb(args, caller, signal), 'model')
   calls.register([['model', ask]])
   const router = new TaskRouter(supervisor, taskRouting, (run, agent) => budgets.left(run, agent))
-  calls.register([...modelTurnVerbs(supervisor), ...router.verbs])
+  calls.register([...modelTurnVerbs(supervisor, settings.inCluster), ...router.verbs])
 }
 
 /**

@@ -29,6 +29,7 @@ import type { TokenLimit } from '../settings/options.ts'
 import type { TeamSettings } from '../settings/settings.ts'
 import { Supervisor } from '../supervision/host.ts'
 import type { ReloadOptions } from '../supervision/reloads.ts'
+import { SharedThreads } from '../threads/shared-threads.ts'
 import { WorkerSpawner, workersFor } from '../threads/spawner.ts'
 import { threadCode } from '../threads/worker-thread.ts'
 import { Budgets } from '../verbs/budgets.ts'
@@ -80,7 +81,14 @@ export class TeamRuntime extends TeamRuns {
       redactor,
       spawner,
       ...(shared && { places: shared.places, pools: shared.pools }),
-      provisioning: new Provision(settings, protocol, kit, spawner, log, () => this.supervisor),
+      provisioning: new Provision(
+        settings,
+        protocol,
+        kit,
+        spawner,
+        shared?.seats ?? new SharedThreads(spawner, log),
+        () => this.supervisor,
+      ),
       limits: settings.limits,
       threads,
       maxConcurrentAgents: settings.maxConcurrentAgents,

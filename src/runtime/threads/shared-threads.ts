@@ -49,8 +49,9 @@ export class SharedThreads {
     return this.#coming
   }
 
-  seat(agent: string, ofRun: boolean): Thread {
-    return (this.#free() ?? this.#add(ofRun)).admit(agent)
+  /** `team`: that of the agent, of which all seats are woken at once. */
+  seat(agent: string, ofRun: boolean, team: object): Thread {
+    return (this.#free() ?? this.#add(ofRun)).admit(agent, team)
   }
 
   #free(): SharedThread | undefined {
@@ -68,7 +69,8 @@ class SharedThread {
   readonly base: SeatedThread
   /** Seat that the thread works for, or worked for last. */
   readonly atWork = new Int32Array(new SharedArrayBuffer(4))
-  woken = () => {}
+  /** Functions that wake the hosts of the agents, by their teams: shards of a process are several. */
+  readonly #hosts = new Map<object, () => void>()
   readonly #seats = new Map<number, Seat>()
   readonly #gone: () => void
   #number = 0
@@ -83,7 +85,9 @@ class SharedThread {
   constructor(base: SeatedThread, logger: Logger, gone: () => void) {
     this.base = base
     this.#gone = gone
-    base.onWake(() => this.woken())
+    base.onWake(() => {
+      for (const wake of this.#hosts.values()) wake()
+    })
     base.onPrint(printsTo(logger))
     base.onExit((exit) => this.#exited(exit))
   }
@@ -97,10 +101,14 @@ class SharedThread {
     return this.#seats.get(Atomics.load(this.atWork, 0))
   }
 
-  admit(agent: string): Seat {
+  wokenBy(team: object, listener: () => void): void {
+    this.#hosts.set(team, listener)
+  }
+
+  admit(agent: string, team: object): Seat {
     this.#number += 1
     // An agent that takes a seat where others have started need not wait for the thread to boot.
-    const seat = new Seat(this, this.#number, agent, this.hasStarted || this.base.warm)
+    const seat = new Seat(this, this.#number, agent, team, this.hasStarted || this.base.warm)
     this.#seats.set(seat.number, seat)
     return seat
   }
@@ -114,6 +122,7 @@ class SharedThread {
       late.cancel()
       this.#leaving -= 1
       if (!this.#seats.delete(seat.number)) return // the whole thread has ended
+      if ([...this.#seats.values()].every(({ team }) => team !== seat.team)) this.#hosts.delete(seat.team)
       seat.exited({ code: 1, error: undefined })
       if (this.#seats.size === 0) this.#end()
     })
@@ -161,18 +170,20 @@ class Seat implements Thread {
   readonly shared: SharedThread
   readonly number: number
   readonly agent: string
+  readonly team: object
   readonly #exits: ((exit: ThreadExit) => void)[] = []
   isLeaving = false
 
-  constructor(shared: SharedThread, number: number, agent: string, warm: boolean) {
+  constructor(shared: SharedThread, number: number, agent: string, team: object, warm: boolean) {
     this.shared = shared
     this.number = number
     this.agent = agent
+    this.team = team
     this.warm = warm
   }
 
   onWake(listener: () => void): void {
-    this.shared.woken = listener
+    this.shared.wokenBy(this.team, listener)
   }
   onExit(listener: (exit: ThreadExit) => void): void {
     this.#exits.push(listener)

@@ -21,7 +21,8 @@ import type { HostVerb } from './calls.ts'
 import { progressOf, shortened } from './progress.ts'
 import { isDone } from './task-board.ts'
 
-export function modelTurnVerbs(core: Core): [operation: Verb, verb: HostVerb][] {
+/** `inCluster`: requests may have a key that is elsewhere. */
+export function modelTurnVerbs(core: Core, inCluster: boolean): [operation: Verb, verb: HostVerb][] {
   return [
     [
       CHECK_OUTPUT,
@@ -47,6 +48,7 @@ export function modelTurnVerbs(core: Core): [operation: Verb, verb: HostVerb][] 
         heirs: heirsOf(core.directory.agents(run).filter((other) => other !== agent)),
         known: (run.states.get(agent.index) as Conversation | undefined)?.turns.length ?? 0,
         nested: agent.holderOf(turn)?.mailbox.handed.get(turn)?.within !== undefined,
+        ...(inCluster && { keyed: true }),
       }),
     ],
     [
