@@ -28,14 +28,20 @@ t.test('what cannot be served by several processes is said at once', async (t) =
   await refused([team, `other=${team}`, '--cluster-name', 'desk'], /several teams cannot have one name/)
   await refused([team, '--cluster-secret-env', 'SERVE_SECRET'], /cannot be reached/, 1)
   const { surroundings, stderr } = fakeSurroundings()
+  await refused([team, '--cluster-env', 'SERVE_SECRET'], /--cluster and --cluster-env: give one of the two/)
+  t.equal(await main(['serve', team, '--cluster-env', 'SERVE_NONE'], surroundings), 2)
+  t.match(stderr(), /--cluster-env SERVE_NONE: there is no such environment variable/)
+  t.equal(await main(['cluster', 'status'], surroundings), 2)
+  t.match(stderr(), /--cluster-env: name an environment variable/)
   t.equal(await main(['serve', team, '--cluster-shards', '4'], surroundings), 2)
-  t.match(stderr(), /--cluster-shards without --cluster/)
+  t.match(stderr(), /--cluster-shards without --cluster-env/)
 })
 
 t.test('several processes serve a team', { skip: !bin && 'no PostgreSQL is installed here' }, async (t) => {
   const database = await PostgresServer.start(bin!)
   t.teardown(() => database.remove())
-  const at = ['--cluster', database.url]
+  const at = ['--cluster-env', 'CLUSTER_DATABASE']
+  Object.assign(process.env, { CLUSTER_DATABASE: database.url })
   const secret = ['--cluster-secret-env', 'CLUSTER_SECRET']
   const serving = (port = 0) => serve(t, ['serve', `desk=${team}`, '--port', String(port), ...at, ...secret])
   const cluster = async (...args: string[]) => clusterNamed('desk', ...args)

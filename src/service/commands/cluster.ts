@@ -3,12 +3,12 @@ import { lookAt, type SeenCluster } from '../../postgres/look.ts'
 import { checkAddress, keyOf, PEER_HEADER, PEER_PATH } from '../../runtime/cluster/address.ts'
 import { Peers } from '../../runtime/cluster/peers.ts'
 import { ConfigurationError, describe } from '../../shared/errors.ts'
+import { type ClusterPlace, clusterUrlOf } from '../shared/cluster-url.ts'
 import { EXIT } from '../shared/failure.ts'
 import { loadEnv } from '../shared/load-team-file.ts'
 import type { Surroundings } from './run.ts'
 
-export interface ClusterFlags {
-  cluster: string
+export interface ClusterFlags extends ClusterPlace {
   clusterName: string
   clusterSecretEnv?: string
   json?: boolean
@@ -18,7 +18,9 @@ const DRAIN_MS = 10_000
 const EMPTY = Buffer.from('null')
 
 /** Rejects with `ConfigurationError` if the database knows no cluster of that name. */
-async function look({ cluster: url, clusterName: name }: ClusterFlags): Promise<SeenCluster> {
+async function look(flags: ClusterFlags): Promise<SeenCluster> {
+  const { clusterName: name } = flags
+  const url = urlIn(flags)
   const seen = await lookAt({ url, name })
   if (seen.names.includes(name)) return seen
   const known = seen.names.join(', ') || 'none'
@@ -26,7 +28,16 @@ async function look({ cluster: url, clusterName: name }: ClusterFlags): Promise<
   throw new ConfigurationError(text, { path: 'cluster-name' })
 }
 
-export async function clusterStatus(flags: ClusterFlags, { answer }: Surroundings): Promise<number> {
+/** @throws ConfigurationError */
+function urlIn(flags: ClusterPlace): string {
+  const url = clusterUrlOf(flags)
+  if (url !== undefined) return url
+  const text = '--cluster-env: name an environment variable with the URL of the PostgreSQL of the cluster.'
+  throw new ConfigurationError(text, { path: 'cluster.url' })
+}
+
+export async function clusterStatus(flags: ClusterFlags, { answer, folder }: Surroundings): Promise<number> {
+  loadEnv(folder)
   const { members, shards } = await look(flags)
   if (flags.json) await answer.write(`${JSON.stringify(members)}\n`)
   else {
@@ -40,7 +51,8 @@ export async function clusterStatus(flags: ClusterFlags, { answer }: Surrounding
   return EXIT.done
 }
 
-export async function clusterShards(flags: ClusterFlags, { answer }: Surroundings): Promise<number> {
+export async function clusterShards(flags: ClusterFlags, { answer, folder }: Surroundings): Promise<number> {
+  loadEnv(folder)
   const { shards } = await look(flags)
   if (flags.json) await answer.write(`${JSON.stringify(shards)}\n`)
   else {
@@ -59,7 +71,8 @@ export async function clusterDrain(
   { answer, folder }: Surroundings,
 ): Promise<number> {
   loadEnv(folder)
-  const { cluster: url, clusterName: name, clusterSecretEnv: secretEnv } = flags
+  const { clusterName: name, clusterSecretEnv: secretEnv } = flags
+  const url = urlIn(flags)
   const options = { url, name, ...(secretEnv !== undefined && { secretEnv }) }
   const peers = new Peers(keyOf(options), () => Date.now())
   const { members } = await look(flags)

@@ -18,7 +18,7 @@ Examples:
   dramatis run agents.yaml "..." --json > result.json
   dramatis run team.js "..." --trace run.mmd
   dramatis serve desk=team.ts --port 4747
-  dramatis serve desk=team.ts --cluster postgres://db/desk
+  dramatis serve desk=team.ts --cluster-env DATABASE_URL
   dramatis chat team.ts
   dramatis top http://127.0.0.1:4747 --token-env TOKEN
   dramatis rehearse team.ts "..." --seeds 1000 --faults crash,delay
@@ -82,7 +82,11 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .option('--approve-own', 'lets the token approve calls of tools in its own tasks; without a token it is on')
     .option('--price <file>', 'JSON file with prices of models for a million tokens: {"name": {"input", "output"}}')
     .option('--drain <ms>', 'time for open tasks at the end', wholeNumber, 20_000)
-    .option('--cluster <url>', 'PostgreSQL, or brokers of NATS, over which several processes share the shards')
+    .option(
+      '--cluster-env <name>',
+      'environment variable with the URL of a PostgreSQL, or of brokers of NATS, over which several processes share the shards',
+    )
+    .option('--cluster <url>', 'that URL itself: its password stands in the list of processes')
     .option('--cluster-name <name>', 'name of the cluster; that of the team')
     .option('--cluster-shards <number>', 'number of shards, fixed at the first start; 16', wholeNumber)
     .option('--cluster-address <url>', 'URL at which the other processes reach this one; where it listens')
@@ -221,13 +225,15 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     )
 
   const cluster = program.command('cluster').description('look after the processes of a team that runs over several')
-  const clusterUrl = ['--cluster <url>', 'PostgreSQL of the cluster'] as const
+  const clusterEnv = ['--cluster-env <name>', 'environment variable with the URL of the PostgreSQL'] as const
+  const clusterUrl = ['--cluster <url>', 'that URL itself'] as const
   const clusterName = ['--cluster-name <name>', 'name of the cluster: that of the team, as serve has it'] as const
 
   cluster
     .command('status')
     .description('list the processes, with the shards of each')
-    .requiredOption(...clusterUrl)
+    .option(...clusterEnv)
+    .option(...clusterUrl)
     .option(...clusterName, 'default')
     .option('--json', 'print them as JSON')
     .action(async (flags: ClusterFlags) => end((await import('./cluster.ts')).clusterStatus(flags, surroundings)))
@@ -235,7 +241,8 @@ export async function main(args: readonly string[], surroundings: Surroundings):
   cluster
     .command('shards')
     .description('list the shards, with the owner, the tasks and the log of each')
-    .requiredOption(...clusterUrl)
+    .option(...clusterEnv)
+    .option(...clusterUrl)
     .option(...clusterName, 'default')
     .option('--json', 'print them as JSON')
     .action(async (flags: ClusterFlags) => end((await import('./cluster.ts')).clusterShards(flags, surroundings)))
@@ -244,7 +251,8 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .command('drain')
     .description('have a process give its shards over and end, as SIGTERM does')
     .argument('<node>', 'id of the process, or the begin of it')
-    .requiredOption(...clusterUrl)
+    .option(...clusterEnv)
+    .option(...clusterUrl)
     .option(...clusterName, 'default')
     .option('--cluster-secret-env <name>', 'environment variable with the secret of the processes')
     .action(async (node: string, flags: ClusterFlags) =>

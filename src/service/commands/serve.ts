@@ -19,12 +19,13 @@ import {
 } from '../api/index.ts'
 import { listen } from '../api/server.ts'
 import { RIGHTS } from '../http/schemas.ts'
+import { type ClusterPlace, clusterUrlOf } from '../shared/cluster-url.ts'
 import { type Closing, listenForClosing } from '../shared/code-watch.ts'
 import { EXIT } from '../shared/failure.ts'
 import { loadEnv, loadTeamFile } from '../shared/load-team-file.ts'
 import type { Surroundings } from './run.ts'
 
-export interface ServeFlags {
+export interface ServeFlags extends ClusterPlace {
   port: number
   host: string
   tokenEnv?: string
@@ -35,8 +36,6 @@ export interface ServeFlags {
   approveOwn?: boolean
   /** Time for open tasks at the end, in ms. */
   drain: number
-  /** Address of the database of a cluster: other processes serve the same team. */
-  cluster?: string
   clusterName?: string
   clusterShards?: number
   clusterAddress?: string
@@ -120,7 +119,8 @@ export async function serve(
 
 /** @throws ConfigurationError */
 function clusterOf(flags: ServeFlags, team: string, files: readonly string[]): ClusterOptions | undefined {
-  const { cluster: url, clusterName, clusterShards, clusterAddress, clusterSecretEnv, host } = flags
+  const { clusterName, clusterShards, clusterAddress, clusterSecretEnv, host } = flags
+  const url = clusterUrlOf(flags)
   if (url === undefined) {
     const given = {
       '--cluster-name': clusterName,
@@ -130,7 +130,7 @@ function clusterOf(flags: ServeFlags, team: string, files: readonly string[]): C
     }
     const [flag] = Object.entries(given).find(([, value]) => value !== undefined) ?? []
     if (flag === undefined) return undefined
-    throw new ConfigurationError(`${flag} without --cluster: say which database the processes share.`, {
+    throw new ConfigurationError(`${flag} without --cluster-env: say which database the processes share.`, {
       path: 'cluster.url',
     })
   }
