@@ -1,6 +1,6 @@
 /** Members of a cluster with an HTTP API each, in this process. */
 import type { Test } from 'tap'
-import { type ClusterOptions, createTeam } from '../../src/index.ts'
+import { type ClusterOptions, createTeam, type Logger } from '../../src/index.ts'
 import { type HttpApiOptions, httpApi } from '../../src/service/api/index.ts'
 import { listen, type RunningServer } from '../../src/service/api/server.ts'
 import { callerOf, EVERYTHING } from '../service/http/stage.ts'
@@ -30,7 +30,7 @@ export interface Answer {
   readonly body: any
 }
 
-export function clusterTeam(cluster: ClusterOptions) {
+export function clusterTeam(cluster: ClusterOptions, rest: { logger?: Logger } = {}) {
   return createTeam({
     agents: [
       { name: 'asker', module: new URL('../fixtures/cluster/asker.js', import.meta.url) },
@@ -40,6 +40,7 @@ export function clusterTeam(cluster: ClusterOptions) {
     cluster: { shards: 4, times: { beatMs: 200, suspectMs: 1_000 }, ...cluster },
     threads: { warmSpares: 0 },
     logger,
+    ...rest,
   })
 }
 

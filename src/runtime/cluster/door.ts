@@ -59,6 +59,11 @@ export class ClusterDoor<Team extends TeamRuntime = TeamRuntime> {
     return (await this.#options.process()).state(id, signal)
   }
 
+  /** Resolves to the outcome of a task, when it has one: by a notice, and a look each two seconds. */
+  async outcome(id: string, signal: AbortSignal): Promise<TaskOutcome | undefined> {
+    return (await this.#options.process()).outcome(id, signal)
+  }
+
   /**
    * Has the owner of a shard do something, whoever it is by then. Resolves to what it says, once that is done; rejects
    * with its error, or with the reason of `signal`: what was asked stays asked for, once `kept` was called.

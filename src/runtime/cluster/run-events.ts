@@ -1,9 +1,11 @@
 /** Events of a run for any process: from one owner of its shard to the next, by the numbers of the log. */
 import { systemClock } from '../../shared/clock.ts'
 import { ConfigurationError } from '../../shared/errors.ts'
+import { anyAborted } from '../../shared/on-abort.ts'
 import { type ToldEvent, toldBy, type Wanted, wantedEvents } from '../runs/told-events.ts'
 import type { TeamRuntime } from '../team/team.ts'
 import { PEER_HEADER } from './address.ts'
+import type { TaskOutcome } from './cluster-store.ts'
 import type { ClusterDoor } from './door.ts'
 
 /** Run of a shard. */
@@ -13,6 +15,33 @@ export interface RunPlace {
 }
 
 const PAUSE_MS = 100
+/** Time for which a run is waited for that its owner has no room for yet. */
+const ROOM_MS = 2_000
+
+/** Waits for the begin of a run in a team, for a while. */
+export const beginOf =
+  (team: TeamRuntime, id: string) =>
+  async (signal: AbortSignal): Promise<void> => {
+    const late = systemClock.monotonic() + ROOM_MS
+    while (!signal.aborted && !team.getRun(id) && systemClock.monotonic() < late)
+      await systemClock.sleep(PAUSE_MS, signal).catch(() => {})
+  }
+
+/** Resolves to the outcome of a run; to nothing once something else has come before. Nothing is left of the other. */
+export async function outcomeOr<Outcome>(
+  other: (signal: AbortSignal) => Promise<void>,
+  outcome: (signal: AbortSignal) => Promise<Outcome | undefined>,
+  left: AbortSignal,
+): Promise<Outcome | undefined> {
+  const enough = new AbortController()
+  const { signal, forget } = anyAborted([left, enough.signal])
+  try {
+    return await Promise.race([outcome(signal), other(signal).then(() => undefined)])
+  } finally {
+    enough.abort()
+    forget()
+  }
+}
 
 /** Marks the end of a run behind its last event. */
 const OVER: ToldEvent = { id: undefined, type: 'over', event: { type: 'over' } }
@@ -25,7 +54,7 @@ export const isCurrent = (team: TeamRuntime): Promise<boolean> =>
     () => false,
   )
 
-/** Yields events that the log has for certain, and `over` behind the last. In place of others, the next owner has its own. */
+/** Yields events that the log has for certain, and `over` behind the last: of others the next owner has its own. */
 export async function* toldHere(team: TeamRuntime, id: string, wanted: Wanted): AsyncGenerator<ToldEvent> {
   const run = team.getRun(id)
   if (!run) return
@@ -37,7 +66,7 @@ export async function* toldHere(team: TeamRuntime, id: string, wanted: Wanted): 
   if (!wanted.signal.aborted && hasEnded && (await isCurrent(team))) yield OVER
 }
 
-type Door = Pick<ClusterDoor, 'held' | 'state' | 'toOwner'>
+type Door = Pick<ClusterDoor, 'held' | 'outcome' | 'toOwner'>
 
 /**
  * Yields events of a run, whoever has it: none is missing or double. `caller`: in whose name its owner is asked.
@@ -74,7 +103,12 @@ async function* toldByOwner(
 ): AsyncGenerator<ToldEvent> {
   const team = door.held.get(shard)
   if (team?.getRun(id)) return yield* toldHere(team, id, wanted)
-  if (team) return yield* endOfNone(door, id, wanted)
+  if (team)
+    return yield* endOfNone(
+      id,
+      wanted,
+      await outcomeOr(beginOf(team, id), (signal) => door.outcome(id, signal), wanted.signal),
+    )
   const { types, after, deltas, signal } = wanted
   const search = new URLSearchParams({
     ...(types && { types: types.join(',') }),
@@ -84,7 +118,7 @@ async function* toldByOwner(
   const path = `/api/tasks/${encodeURIComponent(id)}/events${search.size > 0 ? '?' : ''}${search}`
   const headers = new Headers({ accept: 'application/x-ndjson' })
   const response = await door.toOwner(shard, { method: 'GET', path, body: Buffer.of(), headers }, caller, signal)
-  if (response?.status === 404) return yield* endOfNone(door, id, wanted)
+  if (response?.status === 404) return yield* endOfNone(id, wanted, await door.outcome(id, signal))
   if (response && response.status >= 400 && response.status < 500) {
     const { detail = response.status } = Object(await response.json()) as { detail?: string }
     const at = response.headers.get(PEER_HEADER) === 'refused' ? 'cluster.secretEnv' : 'runId'
@@ -98,8 +132,7 @@ async function* toldByOwner(
 }
 
 /** Yields the end of a run that its owner does not know: it was refused, or is not in the log any more. */
-async function* endOfNone(door: Door, id: string, { types, signal }: Wanted): AsyncGenerator<ToldEvent> {
-  const outcome = (await door.state(id, signal))?.outcome
+async function* endOfNone(id: string, { types }: Wanted, outcome: TaskOutcome | undefined): AsyncGenerator<ToldEvent> {
   if (!outcome) return
   const type = 'run.finished'
   const result: unknown = JSON.parse(Buffer.from(outcome.body).toString())

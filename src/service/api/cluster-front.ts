@@ -8,7 +8,7 @@ import { PEER_HEADER, PEER_PATH } from '../../runtime/cluster/address.ts'
 import type { ClusterMember } from '../../runtime/cluster/cluster-store.ts'
 import type { ClusterDoor } from '../../runtime/cluster/door.ts'
 import { digestOf } from '../../runtime/cluster/peers.ts'
-import { isCurrent, toldAnywhere, toldHere } from '../../runtime/cluster/run-events.ts'
+import { beginOf, isCurrent, outcomeOr, toldAnywhere, toldHere } from '../../runtime/cluster/run-events.ts'
 import type { ToldEvent, Wanted } from '../../runtime/runs/told-events.ts'
 import { systemClock } from '../../shared/clock.ts'
 import { describe } from '../../shared/errors.ts'
@@ -40,7 +40,6 @@ import {
   isEnded,
   isOfThisMachine,
   moved,
-  NEVER,
   nameOf,
   needsShard,
   noShard,
@@ -207,7 +206,7 @@ export class ClusterFront implements Elsewhere {
     }
     const team = door.held.get(shard)
     if (!team) return moved()
-    if (task !== undefined && !team.getRun(task)) return this.#unknownHere(door, task)
+    if (task !== undefined && !team.getRun(task)) return this.#unknownHere(door, team, task, call.request.signal)
     const answer =
       name === 'taskEvents' ? this.#peerEvents(call, team) : this.#plain(call, this.#served(cluster, shard))
     const given = await currentAnswer(team, call, answer)
@@ -215,9 +214,13 @@ export class ClusterFront implements Elsewhere {
     return given ?? moved()
   }
 
-  /** A run may not have been taken by its owner yet; one with an outcome was given up by the log. */
-  async #unknownHere(door: ClusterDoor<Team>, id: string): Promise<Response> {
-    if ((await bounded(NEVER, (signal) => door.state(id, signal)))?.outcome) throw noTask(id)
+  /**
+   * A run may not have been begun by its owner yet, which has room for so many: this waits for a while. One with an
+   * outcome was given up by the log.
+   */
+  async #unknownHere(door: ClusterDoor<Team>, team: Team, id: string, left: AbortSignal): Promise<Response> {
+    if (await outcomeOr(beginOf(team, id), (signal) => bounded(signal, (each) => door.outcome(id, each)), left))
+      throw noTask(id)
     return moved()
   }
 
@@ -293,7 +296,7 @@ export class ClusterFront implements Elsewhere {
         if (given) return given
         why = 'its log cannot be written now'
       } else if (team) {
-        await this.#unknownHere(door, id)
+        await this.#unknownHere(door, team, id, request.signal)
       } else {
         try {
           const response = await this.#sent(call, cluster, shard, request.signal)

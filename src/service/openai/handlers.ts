@@ -46,7 +46,7 @@ export interface Beginning extends Pick<Call, 'request' | 'caller'> {
   readonly agent: string | undefined
 }
 
-/** What teams over several processes do, whoever of them has a task. */
+/** Tasks of teams over several processes, whoever has them. */
 export interface Elsewhere {
   begin(served: ServedCluster, beginning: Beginning): Promise<Begun>
   /** Resolves to the conversation that ended with a response; to nothing if no process knows the response. */
