@@ -2,10 +2,12 @@
 import t from 'tap'
 import { z } from 'zod'
 import { PostgresServer, postgresFolder } from '../../examples/cluster-demo/postgres-server.ts'
-import type { ClusterEvent } from '../../src/index.ts'
-import { clusterTeam, idAt, served, sharedBy } from './served.ts'
+import { type ClusterEvent, createTeam } from '../../src/index.ts'
+import { PostgresStore } from '../../src/postgres/index.ts'
+import { clusterTeam, idAt, logger, served, sharedBy } from './served.ts'
 
 const bin = postgresFolder()
+const PATIENT = new URL('../fixtures/cluster/patient.js', import.meta.url)
 
 t.test('runs from any process', { skip: !bin && 'no PostgreSQL is installed here' }, async (t) => {
   const database = await PostgresServer.start(bin!)
@@ -58,6 +60,39 @@ t.test('runs from any process', { skip: !bin && 'no PostgreSQL is installed here
     t.same(seen.map(place), (await all(run.events())).map(place))
   })
 
+  await t.test('a run that waits for room costs the engine no question each moment', async (t) => {
+    let asked = 0
+    class Counting extends PostgresStore {
+      override outcome(id: string) {
+        asked += 1
+        return super.outcome(id)
+      }
+    }
+    const times = { beatMs: 200, suspectMs: 1_000 }
+    const store = new Counting({ url: url, name: 'room', shards: 1, times })
+    const [agents, limits] = [[{ name: 'ann', module: PATIENT }], { maxConcurrentRuns: 1, maxQueuedRuns: 0 }]
+    const team = createTeam({
+      agents,
+      orchestration: { strategy: 'sequential' },
+      ...limits,
+      cluster: { store, shards: 1, times },
+      threads: { warmSpares: 0 },
+      logger,
+    })
+    t.teardown(() => team.close())
+    await team.start()
+    while (team.held.size < 1) await new Promise((resolve) => setTimeout(resolve, 20))
+    const runs = await Promise.all(Array.from({ length: 12 }, (_, n) => team.launch('go', { runId: `run ${n}` })))
+    const begun = performance.now()
+    asked = 0
+    const ends = runs.map(async (run) => {
+      for await (const { type } of run.events({ types: ['run.finished'] })) t.equal(type, 'run.finished')
+    })
+    await Promise.all(ends)
+    const seconds = (performance.now() - begun) / 1_000
+    t.ok(asked <= runs.length * (2 + 2 * seconds), `${asked} questions in ${seconds} s`)
+  })
+
   await t.test('where the owner serves nothing, that is said at once', async (t) => {
     const teams = [0, 1].map(() => clusterTeam({ url, name: 'silent' }))
     t.teardown(() => Promise.all(teams.map((team) => team.close())))
@@ -98,8 +133,8 @@ t.test('runs from any process', { skip: !bin && 'no PostgreSQL is installed here
     }
     t.match(await one.send('POST', '/v1/chat/completions', chat('desk/none', 'hi')), { status: 404 })
     const responses: string[] = []
-    for (const at of new Set([0, 1, 2, 3])) {
-      const asked = { model: 'desk', input: 'slow', background: true }
+    for (const at of [0, 1, 2, 3]) {
+      const asked = { model: 'desk', input: at === 0 ? 'order' : 'slow', background: true }
       let begun: { id: string }
       do begun = (await one.send('POST', '/v1/responses', { body: asked })).body
       while (one.team.shardOf(begun.id.slice('resp_'.length)) !== at)

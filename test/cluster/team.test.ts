@@ -5,6 +5,8 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { createTeam } from '../../src/index.ts'
+import { FakeModel } from '../models/fake-model.ts'
+import { watchThreads } from '../toolbox/desk.ts'
 import { type Engine, engines } from './engines.ts'
 
 const PATIENT = new URL('../fixtures/cluster/patient.js', import.meta.url)
@@ -128,6 +130,26 @@ async function behaves(t: Test, engine: Engine): Promise<void> {
       t.equal((await run.result()).success, true)
       t.equal(sumOf(threadsOf()), 1)
     }
+  })
+
+  await t.test('agents that share a thread share one over all shards', async (t) => {
+    const alive = watchThreads(t)
+    const team = memberOf(t, 'seats', {
+      agents: [{ name: 'eve', systemPrompt: 'Be brief.', isolation: 'shared' }],
+      models: { default: { client: new FakeModel(() => 'yes') } },
+      ...sequential,
+    })
+    const shards = new Set<number>()
+    for (let n = 0; shards.size < 4; n++) {
+      const run = await team.launch('go', { runId: `go ${n}` })
+      shards.add(run.shard)
+      t.match(await run.result(), { success: true, finalOutput: 'yes' })
+    }
+    const runs = await Promise.all(Array.from({ length: 12 }, (_, n) => team.execute('go', { runId: `at once ${n}` })))
+    t.ok(runs.every(({ finalOutput }) => finalOutput === 'yes'))
+    t.equal(alive.size, 1)
+    await team.close()
+    t.equal(alive.size, 0)
   })
 
   await t.test('runs at a time are divided by the processes, and shared by the shards of each', async (t) => {
