@@ -1,4 +1,4 @@
-/** Address of a database of a cluster, as the command line has it: no list of processes shows the value of a variable. */
+/** Address of a cluster's database, as the command line has it: no list of processes shows the value of a variable. */
 import { environment } from '../../shared/environment.ts'
 import { ConfigurationError } from '../../shared/errors.ts'
 import { own } from '../../shared/values.ts'
