@@ -20,8 +20,6 @@ export const OWNER_MS = 20_000
 const RETRY_AFTER_S = '2'
 const PASSED = ['content-type', 'content-disposition', 'retry-after', 'location', 'x-content-type-options']
 
-export const NEVER: AbortSignal = new AbortController().signal
-
 /** Asks the engine, which may be away: not for ever. @throws HttpError */
 export async function bounded<T>(left: AbortSignal, ask: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const late = new AbortController()
