@@ -80,6 +80,7 @@ export class JetStreamLog implements ShardLog {
         this.bytes = state.bytes
         this.lost = isShorter ? Math.max(0, known.bytes - state.bytes) : undefined
         this.state = 'open'
+        this.#members.beat() // others need not wait to hear whose it is
         return { incarnation: this.#incarnation, lastSeq: before.lastSeq, cut: undefined }
       }
       if (owner?.id !== this.#members.self.id) rival = before.incarnation // if it writes on, it lives
@@ -148,6 +149,7 @@ export class JetStreamLog implements ShardLog {
     )
     await this.#work
     this.state = 'closed'
+    this.#members.beat()
   }
 
   async #writeAll(): Promise<void> {

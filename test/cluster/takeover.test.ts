@@ -3,14 +3,12 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
-import { PostgresServer, postgresFolder } from '../../examples/cluster-demo/postgres-server.ts'
 import type { ClusterOptions } from '../../src/index.ts'
 import { howMany } from '../how-many.ts'
+import { type Engine, engines } from './engines.ts'
 import { type Served, served } from './served.ts'
 
-const bin = postgresFolder()
 const PROGRAM = fileURLToPath(new URL('./served-member.js', import.meta.url))
-const TIMES = howMany(5, 100)
 
 /** A member in a process of its own. */
 class Child {
@@ -44,13 +42,18 @@ class Child {
   }
 }
 
-t.test('over a takeover', { skip: !bin && 'no PostgreSQL is installed here' }, async (t) => {
-  const database = await PostgresServer.start(bin!)
-  t.teardown(() => database.remove())
+for (const [n, engine] of engines.entries())
+  t.test(`over a takeover on ${engine.name}`, { skip: engine.skip }, (t) =>
+    goesOn(t, engine, howMany(n === 0 ? 5 : 1, 100)),
+  )
 
-  await t.test(`a stream goes on at the next owner, ${TIMES} times`, async (t) => {
+async function goesOn(t: Test, engine: Engine, times: number): Promise<void> {
+  const { urls, remove } = await engine.start('streams', 1)
+  t.teardown(remove)
+
+  await t.test(`a stream goes on at the next owner, ${times} times`, async (t) => {
     const { reader, children } = await cluster(t, 'streams')
-    for (let time = 0; time < TIMES; time++) {
+    for (let time = 0; time < times; time++) {
       const { id, owner } = await begin(reader, children, 'slow')
       const at = `/api/tasks/${id}/events`
       const response = await reader.fetch('GET', at)
@@ -71,7 +74,7 @@ t.test('over a takeover', { skip: !bin && 'no PostgreSQL is installed here' }, a
 
   await t.test('an answer that comes while a shard has no owner is kept', async (t) => {
     const { reader, children } = await cluster(t, 'answers')
-    for (let time = 0; time < howMany(2, 20); time++) {
+    for (let time = 0; time < Math.ceil(times / 4); time++) {
       const { id, owner } = await begin(reader, children, 'order')
       const at = `/api/tasks/${id}`
       let questionId: string | undefined
@@ -103,13 +106,13 @@ t.test('over a takeover', { skip: !bin && 'no PostgreSQL is installed here' }, a
   })
 
   async function cluster(t: Test, name: string): Promise<{ reader: Served; children: readonly Child[] }> {
-    const options = { url: database.url, name, shards: 6, times: { beatMs: 200, suspectMs: 1_000, ttlMs: 3_000 } }
+    const options = { url: urls[0]!, name, shards: 6, times: { beatMs: 200, suspectMs: 1_000, ttlMs: 3_000 } }
     const reader = await served(t, options)
     const children = [new Child(t, options), new Child(t, options)]
     await Promise.all(children.map((child) => child.run()))
     return { reader, children }
   }
-})
+}
 
 /** Begins a task whose shard a child holds. */
 async function begin(reader: Served, children: readonly Child[], query: string): Promise<{ id: string; owner: Child }> {

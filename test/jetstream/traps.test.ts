@@ -5,6 +5,8 @@ import t, { type Test } from 'tap'
 import { JetStreamStore } from '../../src/jetstream/index.ts'
 import type { ClusterNotice, ShardLog } from '../../src/runtime/cluster/cluster-store.ts'
 import { appendAll, blockOf, entries, textOf } from '../../src/runtime/store/contract.ts'
+import { freezeOwners } from '../cluster/frozen-owner.ts'
+import { howMany } from '../how-many.ts'
 import { CuttingProxy } from '../postgres/cutting-proxy.ts'
 import { NatsBrokers, natsServer, WHY_NOT } from './nats-brokers.ts'
 
@@ -99,6 +101,24 @@ t.test('traps', { skip: !program && WHY_NOT }, async (t) => {
     for (let some = ['']; some.length > 0; taken.push(...some))
       some = (await insist(() => stores[0]!.take(log))).map(({ id }) => id)
     t.same(taken.sort(), ids.sort())
+  })
+
+  await t.test('an owner that wakes behind its successor has nothing written', async (t) => {
+    const name = randomUUID()
+    const quick = { beatMs: 100, suspectMs: 300, ttlMs: 600 }
+    const store = new JetStreamStore({ url: brokers.url, name, shards: 1, times: quick })
+    await freezeOwners(t, store, brokers.url, name, howMany(3, 50))
+  })
+
+  await t.test('a log that is closed while the brokers are away is lost, and keeps nobody waiting', async (t) => {
+    const store = await joined(t, randomUUID())
+    const log = await opened(store)
+    for (const { process } of brokers.all) process?.kill('SIGSTOP')
+    const appended = t.rejects(log.append(blockOf(1)), { code: 'LOG_LOST', message: /closed while the brokers were/ })
+    await log.close()
+    await appended
+    for (const { process } of brokers.all) process?.kill('SIGCONT')
+    await brokers.ready()
   })
 
   await t.test('an append whose answer is lost is written once', async (t) => {

@@ -1,13 +1,10 @@
 /** Connections that break, owners that freeze, poolers: what a log on PostgreSQL promises all the same. */
-import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { once } from 'node:events'
-import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { PostgresServer, postgresFolder } from '../../examples/cluster-demo/postgres-server.ts'
 import { PostgresStore } from '../../src/postgres/index.ts'
 import { appendAll, blockOf, entries, textOf } from '../../src/runtime/store/contract.ts'
+import { freezeOwners } from '../cluster/frozen-owner.ts'
 import { CuttingProxy } from './cutting-proxy.ts'
 import { poolerFile, poolerIn } from './pooler.ts'
 
@@ -43,27 +40,7 @@ t.test('faults', { skip: !bin && 'no PostgreSQL is installed here' }, async (t) 
 
   await t.test('an owner that wakes behind its successor has nothing written', async (t) => {
     const name = 'frozen'
-    const store = new PostgresStore({ url: server.url, name, shards: 1, times })
-    await store.join({ id: randomUUID() }, () => {})
-    const written: number[] = []
-    for (let round = 0; round < 3; round++) {
-      const owner = spawn(process.execPath, [fileURLToPath(new URL('./owner.js', import.meta.url)), server.url, name])
-      t.teardown(() => owner.kill('SIGKILL'))
-      const lines = createInterface({ input: owner.stdout })[Symbol.asyncIterator]()
-      for (let i = 0; i < 20; i++) written.push(Number((await lines.next()).value))
-      owner.kill('SIGSTOP')
-      while (!(await store.view()).free.includes(0))
-        await once(owner.stdout, 'data', { signal: AbortSignal.timeout(50) }).catch(() => {})
-      const log = store.log(0, () => {})
-      const { lastSeq } = await log.open()
-      await appendAll(log, lastSeq + 1, lastSeq + 10)
-      owner.kill('SIGCONT')
-      for await (const line of { [Symbol.asyncIterator]: () => lines }) if (line !== 'lost') written.push(Number(line))
-      t.ok(lastSeq >= Math.max(...written), 'acknowledged behind the claim')
-      t.same(await textOf(log), entries(1, lastSeq + 10))
-      await log.close()
-    }
-    await store.leave()
+    await freezeOwners(t, new PostgresStore({ url: server.url, name, shards: 1, times }), server.url, name, 3)
   })
 
   await t.test('what is asked while the database restarts is done when it is there again', async (t) => {
