@@ -89,6 +89,8 @@ export interface ModelRequest extends ModelOptions {
   clock?: Clock
   /** Limit of the whole call with all of its retries, in ms. The signal is aborted then. */
   timeoutMs?: number
+  /** Longest pause between two attempts, in ms: another model can answer after it (`models.<name>.anyOf`). */
+  patienceMs?: number
   /** Names of further fields of the provider that go back to it (`models.<name>.giveBack`). */
   giveBack?: readonly string[]
   /** Takes the headers of an answer: the limits that they name hold back the next calls of the same client. */

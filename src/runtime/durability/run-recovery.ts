@@ -289,7 +289,8 @@ function tally(entries: readonly LogEntry[], state: RunState): void {
     if (entry.kind === 'model.called') {
       state.spent.add(entry)
       state.rehearsed ||= entry.rehearsed
-    } else if (entry.kind === 'task') {
+    } else if (entry.kind === 'model.switched') state.speaking.set(entry.entry, entry.to)
+    else if (entry.kind === 'task') {
       const { task, error } = entry
       state.tasks.set(task.id, task)
       if (error) state.failures.push({ agent: task.assignedTo ?? '', taskId: task.id, error })

@@ -288,6 +288,8 @@ export class RunState {
   #clock: StoppableClock | undefined
   /** Inputs of the tool calls that a person has approved, as JSON, by the ids of the calls. */
   readonly approved = new Map<string, string>()
+  /** Models that have answered last, by the lists that they are of. */
+  readonly speaking = new Map<string, string>()
   /** Replacement models by the names that the agents use. */
   models: Readonly<Record<string, string>> = {}
   /** Budget of this run. It comes before the one that the team has for each run. */

@@ -14,6 +14,7 @@ import type { DeadLetter } from '../../mailbox/dead-letters.ts'
 import type { Memory } from '../../mailbox/frame.ts'
 import type { MessagePart } from '../../mailbox/parts.ts'
 import type { DramatisError } from '../../shared/errors.ts'
+import type { SwitchReason } from '../providers/provider.ts'
 import type { TokenLimit, TraceHeaders } from '../settings/options.ts'
 import type { EndingState } from '../settings/team-shape.ts'
 
@@ -134,6 +135,20 @@ export type HandoffStep =
   | 'handed_off'
   | 'proceeding'
   | 'declined'
+
+/**
+ * Another model of a list is asked for an answer, and stays with the run. `entry`: name of the list; `from`, `to`: names
+ * of entries. `heard`: number of words that were said already, and do not count.
+ */
+export interface ModelSwitched {
+  agent: string
+  messageId: string
+  entry: string
+  from: string
+  to: string
+  reason: SwitchReason
+  heard: number
+}
 
 /** Decision of a guardrail. `tool`: the tool whose call was checked. */
 export interface GuardrailDecided {
@@ -408,6 +423,8 @@ export type HostRecord =
     >
   /** The pieces of a call are void until here; for 'tool_calls' only its text, which is not the answer. */
   | OfKind<'model.superseded', OfWatchedCall & { reason: 'tool_calls' | 'retried' }>
+  /** Another model of a list is asked. `heard`: words of the first that do not count. */
+  | OfKind<'model.switched', ModelSwitched>
   /** A guardrail has decided. `agent`: null for the query and the answer of the run. */
   | OfKind<'guardrail', GuardrailDecided>
   /** A token limit is nearly reached, or reached. `agent`: null for the limit of all agents together. */
@@ -478,6 +495,7 @@ const KINDS: { readonly [Kind in Kept]: typeof kept } & {
   'log.opened': kept,
   'message.dead': { event: ['letter'] },
   'model.superseded': { event: ['agent', 'messageId', 'callId', 'round', 'answerOf', 'reason'] },
+  'model.switched': { event: ['agent', 'messageId', 'entry', 'from', 'to', 'reason', 'heard'] },
   name: kept,
   numbers: kept,
   part: kept,

@@ -24,8 +24,11 @@ export interface LimitWait extends LimitReached {
   readonly since: number
   /** Epoch ms at which the wait ends at the latest, if that is known. */
   readonly until?: number | undefined
-  /** Nobody waits: the budget is used up, as these words say. `until`: when a part of it is free again. */
-  readonly trouble?: { readonly kind: 'budget'; readonly words: string }
+  /**
+   * Nobody waits, but people should know: a budget is used up, or another model of a list answers. `until`: when that
+   * may change.
+   */
+  readonly trouble?: { readonly kind: 'budget' | 'switched'; readonly words: string }
 }
 
 export class LimitNotices {

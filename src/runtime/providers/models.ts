@@ -8,16 +8,29 @@ import { ConfigurationError } from '../../shared/errors.ts'
 import { nearest } from '../../shared/text.ts'
 import { own } from '../../shared/values.ts'
 import { isSecretName } from '../logging/redactor.ts'
-import { type ClientEntry, isClient, isOffline, type ModelsConfig, type ResolvedModel } from './provider.ts'
-import { ProviderClients, type ProviderContext } from './provider-clients.ts'
+import { ModelList } from './failover.ts'
+import {
+  type ClientEntry,
+  type FailoverEntry,
+  isClient,
+  isList,
+  isOffline,
+  type ModelsConfig,
+  type ResolvedModel,
+} from './provider.ts'
+import { ProviderClients, type ProviderContext, retries } from './provider-clients.ts'
 
 /**
  * Treatment of models that ask a provider, in a rehearsal. `standIn` answers in their place, and no key is looked for.
  * `reach` wraps the client that makes the request, below its retries, and reports the time that passes there.
  */
-export type RehearsedModels =
+export type RehearsedModels = (
   | { readonly standIn: ModelClient }
   | { readonly clock: Scheduler; reach(client: ModelClient): ModelClient }
+) & {
+  /** Makes a client fail now and then, also one that asks nobody. */
+  readonly around?: (client: ModelClient) => ModelClient
+}
 
 export interface ModelsContext extends Omit<ProviderContext, 'reached'> {
   rehearsal?(): ModelClient
@@ -50,15 +63,19 @@ export class Models {
   constructor(models: ModelsConfig | 'rehearsal' | undefined, context: ModelsContext) {
     this.#context = context
     const { rehearsed } = context
-    if (rehearsed && 'standIn' in rehearsed) this.#standIn = rehearsed.standIn
+    const around = rehearsed?.around
+    if (rehearsed && 'standIn' in rehearsed)
+      this.#standIn = around
+        ? retries(around(rehearsed.standIn), { clock: context.clock, provider: 'the rehearsal' })
+        : rehearsed.standIn
     this.#clients = new ProviderClients({
       ...context,
       ...(rehearsed && 'reach' in rehearsed && { reached: rehearsed }),
+      ...(around && { around }),
     })
     this.#isAskedFor = models === 'rehearsal' || (this.#standIn !== undefined && models === undefined)
     context.redactor.learn(context.env.OPENAI_API_KEY?.trim())
-    if (typeof models === 'object')
-      this.#entries = new Map(Object.entries(models).map(([name, entry]) => [name, this.#entryOf(name, entry)]))
+    if (typeof models === 'object') this.#entries = this.#entriesOf(models)
   }
 
   /**
@@ -162,7 +179,30 @@ export class Models {
     throw new ConfigurationError(text, { path, got: model, accepted })
   }
 
-  #entryOf(name: string, entry: ModelsConfig[string]): Entry {
+  /** Makes the lists behind what they name. The order of the entries stays: the first may be the default. */
+  #entriesOf(models: ModelsConfig): Map<string, Entry> {
+    const made = new Map<string, Entry>()
+    for (const [name, entry] of Object.entries(models)) if (!isList(entry)) made.set(name, this.#entryOf(name, entry))
+    return new Map(
+      Object.entries(models).map(([name, entry]) => [
+        name,
+        isList(entry) ? this.#listOf(name, entry, made) : made.get(name)!,
+      ]),
+    )
+  }
+
+  #listOf(name: string, entry: FailoverEntry, made: ReadonlyMap<string, Entry>): Entry {
+    const all = entry.anyOf.map((each, at) => {
+      const found = made.get(each)
+      if (found) return { name: each, model: found }
+      const accepted = [...made.keys()].join(', ')
+      throw refusedAs(`models.${name}.anyOf[${at}]`, `"${each}"`, `the name of an entry that is no list: ${accepted}`)
+    })
+    const { clock, limits } = this.#context
+    return { ...all[0]!.model, hasMore: false, list: new ModelList(name, entry, all, { clock, limits }) }
+  }
+
+  #entryOf(name: string, entry: Exclude<ModelsConfig[string], FailoverEntry>): Entry {
     if (isClient(entry)) return this.#ofClient({ client: entry }, name)
     if ('client' in entry) return this.#ofClient(entry, name)
     const reached = this.#standIn ? { client: this.#standIn } : this.#clients.atAddress(entry, `models.${name}`)
@@ -207,6 +247,7 @@ export class Models {
 export function standingIn(models: ModelsConfig | 'rehearsal' | undefined, env: Environment): string[] {
   if (typeof models === 'object' && models !== null)
     return Object.entries(models).flatMap(([name, entry]) => {
+      if (isList(entry)) return []
       const client = isClient(entry) ? entry : 'client' in entry ? entry.client : undefined
       return client && isOffline(client) ? [] : [name]
     })

@@ -64,6 +64,8 @@ export interface RetryPolicy {
   readonly capMs: number
   /** Time limit of all attempts together, with their pauses and their waits for the provider. */
   readonly deadlineMs: number
+  /** Longest pause before another attempt. Default: what the provider asks for. */
+  readonly patienceMs?: number | undefined
 }
 
 export const RETRY_POLICY: RetryPolicy = { maxAttempts: 5, baseMs: 500, capMs: 30_000, deadlineMs: 300_000 }
@@ -78,7 +80,9 @@ export interface FailedAttempt {
 }
 
 /** Pause in ms before the next attempt, or the reason why there is none. */
-export type NextAttempt = { waitMs: number } | { over: 'not_retryable' | 'already_read' | 'max_attempts' | 'deadline' }
+export type NextAttempt =
+  | { waitMs: number }
+  | { over: 'not_retryable' | 'already_read' | 'max_attempts' | 'impatient' | 'deadline' }
 
 /** Returns the pause before the next attempt: exponential backoff with jitter, or a longer `retry-after`. */
 export function nextAttempt(policy: RetryPolicy, failed: FailedAttempt): NextAttempt {
@@ -88,6 +92,7 @@ export function nextAttempt(policy: RetryPolicy, failed: FailedAttempt): NextAtt
   if (attempt >= policy.maxAttempts) return { over: 'max_attempts' }
   const backoff = Math.min(policy.capMs, policy.baseMs * 2 ** (attempt - 1)) * (0.5 + random / 2)
   const waitMs = Math.max(backoff, failing.retryAfterMs ?? 0)
+  if (waitMs > (policy.patienceMs ?? waitMs)) return { over: 'impatient' }
   return elapsedMs + waitMs < policy.deadlineMs ? { waitMs } : { over: 'deadline' }
 }
 
@@ -125,10 +130,10 @@ class RetryingClient implements ModelClient {
   }
 
   complete(request: ModelRequest): AsyncGenerator<ModelPiece> {
-    const { timeoutMs } = request
+    const { timeoutMs, patienceMs } = request
     // A caller that has set a time limit for the call aborts the call itself.
     if (timeoutMs === undefined) return this.#withinDeadline(request)
-    return this.#attempts(request, { ...this.#policy, deadlineMs: timeoutMs })
+    return this.#attempts(request, { ...this.#policy, deadlineMs: timeoutMs, patienceMs })
   }
 
   async *#withinDeadline(request: ModelRequest): AsyncGenerator<ModelPiece> {
@@ -258,6 +263,7 @@ export interface ProviderContext {
   readonly redactor: Redactor
   readonly limits?: LimitNotices
   readonly reached?: { readonly clock: Scheduler; reach(client: ModelClient): ModelClient }
+  readonly around?: (client: ModelClient) => ModelClient
 }
 
 /** A queue that entries share. `path` names the first of them. */
@@ -301,8 +307,8 @@ export class ProviderClients {
   }
 
   ofClient({ client, middleware = [], ...limits }: ClientEntry, provider: string, path: string): ModelClient {
-    const { clock } = this.#context
-    if (isOffline(client)) return retries(wrapModel(client, middleware), { clock, provider })
+    const { clock, around = (given) => given } = this.#context
+    if (isOffline(client)) return retries(wrapModel(around(client), middleware), { clock, provider })
     const shared = this.#sharedBy([client], 'client', provider, limits, path)
     return this.#around(this.#queued(shared, undefined, client), middleware, provider)
   }
@@ -346,8 +352,8 @@ export class ProviderClients {
   #queued({ clients, provider, queue }: Shared, api: Api | undefined, client: ModelClient): Queued {
     const known = clients.get(api)
     if (known) return known
-    const { clock, limits, reached } = this.#context
-    const inner = queued(reached ? reached.reach(client) : client, queue)
+    const { clock, limits, reached, around = (given) => given } = this.#context
+    const inner = queued(around(reached ? reached.reach(client) : client), queue)
     const made = { inner, client: retries(inner, { clock, limits, provider }) }
     clients.set(api, made)
     return made

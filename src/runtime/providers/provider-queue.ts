@@ -31,6 +31,7 @@ interface Waiting {
   /** Epoch ms. */
   readonly since: number
   enter(): void
+  leave(reason: unknown): void
 }
 
 const FIRST_PAUSE_MS = 1_000 // after a refusal without a `retry-after`
@@ -101,7 +102,7 @@ export class ProviderQueue {
     this.#orders.set(request, order)
     const longestWaitMs = this.#options.longestWaitMs ?? request.timeoutMs ?? 300_000
     const pauseMs = this.#pausedUntil - this.#clock.monotonic()
-    if (pauseMs > longestWaitMs) throw this.#tooLong(model, longestWaitMs, pauseMs)
+    if (pauseMs > Math.min(longestWaitMs, patienceOf(request))) throw this.#tooLong(model, longestWaitMs, pauseMs)
     await new Promise<void>((resolve, reject) => {
       const over = () => {
         detach()
@@ -116,6 +117,7 @@ export class ProviderQueue {
         order,
         request,
         since: this.#clock.now(),
+        leave,
         enter: () => {
           over()
           resolve()
@@ -159,6 +161,8 @@ export class ProviderQueue {
     this.#pausedUntil = until
     this.#pause?.cancel()
     this.#resumeIn(ms)
+    for (const { request, leave } of this.#waiting.filter((each) => ms > patienceOf(each.request)))
+      leave(this.#tooLong(request.model, ms, ms))
   }
 
   /** Ends the pause after that time. A timer can fire a little early by the clock; then the rest is waited for too. */
@@ -197,6 +201,8 @@ export class ProviderQueue {
     return modelError(asked, what, 'Come back then, or ask the provider for more.', failing)
   }
 }
+
+const patienceOf = ({ patienceMs = Number.POSITIVE_INFINITY }: ModelRequest): number => patienceMs
 
 export function queued(client: ModelClient, queue: ProviderQueue): ModelClient {
   return {

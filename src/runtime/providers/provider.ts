@@ -10,6 +10,7 @@ import { ConfigurationError, describe, ModelError } from '../../shared/errors.ts
 import { unlessAborted } from '../../shared/on-abort.ts'
 import { own } from '../../shared/values.ts'
 import type { Redactor } from '../logging/redactor.ts'
+import type { ModelList } from './failover.ts'
 
 export interface ResolvedModel {
   readonly client: ModelClient
@@ -22,10 +23,14 @@ export interface ResolvedModel {
   /** Address of the provider, as host:port; undefined for a client of the user's own, or without an address. */
   readonly host?: string
   readonly provider?: string
+  /** The list that was named, whose first model this is. */
+  readonly list?: ModelList
 }
 
 export const isClient = (value: unknown): value is ModelClient =>
   isObject(value) && 'complete' in value && typeof value.complete === 'function'
+
+export const isList = (entry: ModelsConfig[string]): entry is FailoverEntry => !isClient(entry) && 'anyOf' in entry
 
 export const isOffline = ({ rehearsal, offline }: ModelClient): boolean => rehearsal === true || offline === true
 
@@ -145,9 +150,39 @@ export interface AddressEntry extends EntryFields {
   giveBack?: readonly string[]
 }
 
+/** Reasons for which another model may be asked. A request that is rejected is wrong for each. */
+export const SWITCH_REASONS = [
+  'rate_limit',
+  'quota',
+  'auth',
+  'not_found',
+  'too_long',
+  'filtered',
+  'timeout',
+  'unreachable',
+  'server',
+  'broken_off',
+  'invalid_answer',
+] as const
+
+/** Why another model of a list is asked: `broken_off` for an answer without its end, else `error.modelFailure.reason`. */
+export type SwitchReason = (typeof SWITCH_REASONS)[number]
+
+/** A list of other models of the team, in the order in which they are asked: the next one where one has no answer. */
+export interface FailoverEntry {
+  /** Names of other entries, which are no lists. */
+  anyOf: readonly [string, string, ...string[]]
+  /** Reasons to ask the next one. Default: all but `filtered` and `auth`. */
+  switchOn?: readonly SwitchReason[]
+  /** A pause before the next attempt at a model that is longer than this is a reason to ask the next one. Default: 2,000 ms. */
+  patienceMs?: number
+  /** Time after a failure of the first from which on one call tries it again. Default: 60,000 ms. */
+  returnAfterMs?: number
+}
+
 /**
- * Models by the names that roles use: a client, of your own or of `fromAiSdk` (`dramatis/ai-sdk`), alone or with
- * options of its calls; or the address of a provider that speaks OpenAI's chat completions (OpenAI, Gemini, Ollama,
+ * Models by the names that roles use: a list of others (`anyOf`); a client, of your own or of `fromAiSdk`
+ * (`dramatis/ai-sdk`), alone or with options of its calls; or the address of a provider that speaks OpenAI's chat completions (OpenAI, Gemini, Ollama,
  * vLLM, LM Studio) or its Responses API (`api`). `model` is the provider's name for the model. `baseURL` is the
  * address; default: `OPENAI_BASE_URL`, else OpenAI's. The key is in the variable `apiKeyEnv`, or it is `apiKey`, or the
  * result of that function, which is called before each request. With neither, a model without a `baseURL` has the key
@@ -164,7 +199,7 @@ export interface AddressEntry extends EntryFields {
  * `ModelOptions` of an entry hold for all of its calls, unless the role or the call sets its own.
  */
 export type ModelsConfig = {
-  [name: string]: ModelClient | ClientEntry | AddressEntry
+  [name: string]: ModelClient | ClientEntry | AddressEntry | FailoverEntry
 }
 
 export type Api = 'chat' | 'responses'

@@ -14,6 +14,7 @@ import type {
   AlarmFields,
   GuardrailDecided,
   HandoffStep,
+  ModelSwitched,
   OfWatchedCall,
   ToolFinished,
   ToolProgress,
@@ -119,6 +120,7 @@ export type RuntimeEvent<T = undefined> =
    */
   | Event<'model.superseded', OfWatchedCall & { reason: 'tool_calls' | 'retried' }>
   /** A guardrail has decided. `agent`: null for the query and the answer of the run; `reason`: of a refusal. */
+  | Event<'model.switched', ModelSwitched>
   | Event<'guardrail', GuardrailDecided>
   /** `error`: the reason if there was no answer. */
   | Event<
@@ -222,6 +224,7 @@ const EVENT_TYPES = Object.keys({
   'output.delta': 0,
   'model.delta': 0,
   'model.superseded': 0,
+  'model.switched': 0,
   guardrail: 0,
   'model.called': 0,
   'tool.started': 0,

@@ -26,7 +26,13 @@ import {
   wait,
 } from '../../shared/checks.ts'
 import { shown } from '../../shared/errors.ts'
-import { type AddressEntry, type ClientEntry, isAddress } from '../providers/provider.ts'
+import {
+  type AddressEntry,
+  type ClientEntry,
+  type FailoverEntry,
+  isAddress,
+  SWITCH_REASONS,
+} from '../providers/provider.ts'
 import { checkMeets } from './agent-settings.ts'
 import { folderFrom, mustExist } from './module.ts'
 import type { BudgetConfig, StateManagement, SyncPoint, TeamOptions, ThreadsConfig, TokenLimit } from './options.ts'
@@ -137,11 +143,26 @@ const withClient = shape<ClientEntry>(
   'client',
 )
 
+const list = shape<FailoverEntry>(
+  {
+    anyOf: rule(
+      'a list of two names of other models, or more',
+      (value) =>
+        Array.isArray(value) && value.length > 1 && new Set(value).size === value.length && value.every(isText),
+    ),
+    switchOn: listOf(oneOf(...SWITCH_REASONS)),
+    patienceMs: pause,
+    returnAfterMs: pause,
+  },
+  'anyOf',
+)
+
 const model: Check = (value, path) => {
   if (!isObject(value)) throw refusedAs(path, kindOf(value), 'a client, or an object with a client or a model')
   if (reading(path, () => 'complete' in value)) return methods('complete')(value, path)
   if (reading(path, () => 'doGenerate' in value)) throw refusedAs(path, 'a model of the AI SDK', 'a client', WRAP)
   if (reading(path, () => 'client' in value)) return withClient(value, path)
+  if (reading(path, () => 'anyOf' in value)) return list(value, path)
   described(value, path)
   if (
     reading(

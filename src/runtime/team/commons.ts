@@ -3,6 +3,7 @@
  * pool of tools, the queues of the providers, the number of runs at a time. A team alone has its own.
  */
 import { systemClock } from '../../shared/clock.ts'
+import type { LimitWait } from '../logging/limit-notices.ts'
 import { guardedLogger } from '../logging/logger.ts'
 import { RunRoom } from '../runs/run-entries.ts'
 import type { TeamSettings } from '../settings/settings.ts'
@@ -59,7 +60,9 @@ export class Commons {
   showWaits({ limits, runs }: Supervisor): void {
     const first = this.#first?.limits
     if (!first || first === limits) return
-    limits.watch(() => [...first.waits()].filter(({ runId }) => runId !== undefined && runs.find(runId) !== undefined))
+    const isShown = ({ runId, trouble }: LimitWait) =>
+      trouble?.kind === 'switched' || (runId !== undefined && runs.find(runId) !== undefined)
+    limits.watch(() => [...first.waits()].filter(isShown))
   }
 
   divide(processes: number): void {

@@ -1,9 +1,10 @@
 /** Faults of a rehearsal: how they are put into turns, and its options. */
 import type { AgentContext, Outcome } from '../../actors/definition/context.ts'
 import type { AgentDefinition, AgentHandlers } from '../../actors/definition/definition.ts'
+import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/definition/model.ts'
 import type { TypedMessage } from '../../mailbox/message.ts'
 import type { Scheduler, Timer } from '../../shared/clock.ts'
-import { AgentCrashedError, ConfigurationError, shown } from '../../shared/errors.ts'
+import { AgentCrashedError, ConfigurationError, ModelError, shown } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
 import { Dice } from '../../shared/random.ts'
 import type { RuntimeEvent } from '../runs/events.ts'
@@ -45,9 +46,12 @@ export function aroundTurns(handlers: AgentHandlers, around: Around): AgentHandl
 
 export class Faults {
   readonly injected: Injected[] = []
-  readonly #kinds: readonly Fault[]
+  readonly #kinds: readonly TurnFault[]
+  /** True if models fail, too. */
+  readonly #models: boolean
   readonly #clock: Scheduler
   readonly #dice: Dice
+  readonly #modelDice: Dice
   readonly #onTurn: (agent: string) => void
   #left: number
   /** Ids of messages that had a fault. A redelivery of such a message gets no other fault. */
@@ -56,10 +60,12 @@ export class Faults {
 
   /** `onTurn` is called at the begin of each turn, with the agent's name. */
   constructor(seed: number, kinds: readonly Fault[], clock: Scheduler, onTurn: (agent: string) => void = () => {}) {
-    this.#kinds = kinds
+    this.#kinds = kinds.filter(isOfTurn)
+    this.#models = kinds.length > this.#kinds.length
     this.#clock = clock
     this.#onTurn = onTurn
     this.#dice = new Dice(seed, 'faults')
+    this.#modelDice = new Dice(seed, 'models')
     this.#left = kinds.length === 0 ? 0 : this.#dice.upTo(MOST_FAULTS + 1) // some runs have none
   }
 
@@ -99,8 +105,41 @@ export class Faults {
     }
   }
 
-  #draw({ id, type }: TypedMessage): Fault | undefined {
-    if (this.#left === 0 || this.#hit.has(id) || !this.#dice.chance(ODDS)) return undefined
+  /** Returns a client whose calls fail now and then, by the fault `model`. */
+  readonly aroundModel = (client: ModelClient): ModelClient => {
+    if (!this.#models) return client
+    const complete = (request: ModelRequest) => this.#call(client, request)
+    return { ...named(client), complete }
+  }
+
+  async *#call(client: ModelClient, request: ModelRequest): AsyncGenerator<ModelPiece> {
+    const { agent = '', model } = request
+    if (this.#left === 0 || !this.#modelDice.chance(MODEL_ODDS)) return yield* client.complete(request)
+    this.#left -= 1
+    this.injected.push({ fault: 'model', agent, at: this.#clock.now() })
+    const how = this.#modelDice.pick(MODEL_FAILURES)
+    const words = `The rehearsal let the model "${model}" fail`
+    if (how === 'filtered')
+      throw new ModelError(`${words}: it withholds its answer.`, { reason: how, retryable: false })
+    if (how === 'rate_limit') {
+      const retryAfterMs = 1_000 * (1 + this.#modelDice.upTo(60))
+      throw new ModelError(`${words}: it is asked too often.`, {
+        reason: how,
+        status: 429,
+        retryable: true,
+        retryAfterMs,
+      })
+    }
+    for await (const piece of client.complete(request)) {
+      if (piece.finishReason !== undefined || piece.toolCall || this.#modelDice.chance(0.3)) break
+      yield piece
+    }
+    const failing = { reason: 'unreachable', code: 'broken_off', retryable: true }
+    throw new ModelError(`${words}: its answer has no end.`, failing)
+  }
+
+  #draw({ id, type }: TypedMessage): TurnFault | undefined {
+    if (this.#kinds.length === 0 || this.#left === 0 || this.#hit.has(id) || !this.#dice.chance(ODDS)) return undefined
     const fault = this.#dice.pick(this.#kinds)
     // A refusal has an effect only for a task, so other messages get no such fault.
     return fault === 'refuse' && type !== 'request' && type !== 'delegate' ? undefined : fault
@@ -186,7 +225,25 @@ export function person(seed: number, clock: Scheduler, answer: (questionId: stri
   }
 }
 
-export const FAULTS = ['crash', 'delay', 'duplicate', 'hang', 'refuse'] as const
+export const FAULTS = ['crash', 'delay', 'duplicate', 'hang', 'refuse', 'model'] as const
+
+type TurnFault = Exclude<Fault, 'model'>
+
+const isOfTurn = (fault: Fault): fault is TurnFault => fault !== 'model'
+
+/** Ways in which a call of a model fails. */
+const MODEL_FAILURES = ['rate_limit', 'broken_off', 'filtered'] as const
+const MODEL_ODDS = 0.3
+
+/** Returns the names by which the runtime knows a client. */
+function named({ rehearsal, offline, provider, modelId }: ModelClient): Omit<ModelClient, 'complete'> {
+  return {
+    ...(rehearsal !== undefined && { rehearsal }),
+    ...(offline !== undefined && { offline }),
+    ...(provider !== undefined && { provider }),
+    ...(modelId !== undefined && { modelId }),
+  }
+}
 
 /** See `RehearsalPlan.faults`. */
 export type Fault = (typeof FAULTS)[number]
@@ -200,7 +257,8 @@ export interface RehearsalPlan {
    * Faults, of which up to three are injected in a run: an agent dies at any moment (`crash`); a turn begins, or its
    * answer leaves, up to ten seconds late (`delay`); a turn is cut off after all its actions and is tried again
    * (`duplicate`); a turn does nothing until its signal is aborted, by a deadline for example (`hang`); the agent
-   * refuses the task (`refuse`). Default: none.
+   * refuses the task (`refuse`); a call of a model meets a limit of its provider, breaks off or is filtered (`model`).
+   * Default: none.
    */
   faults?: readonly Fault[]
   /**

@@ -144,7 +144,7 @@ export async function playSeed(
   const faults = new Faults(seed, kinds, clock, (agent) => stage.turn(agent))
   const team = makeTeam({
     definitions: new Map(Object.entries(modules)),
-    models: stage.models,
+    models: { ...stage.models, around: faults.aroundModel },
     realTools: stage.realTools,
     outside: (tool, work) => stage.outside(tool, work),
     load: (code, thread) => stage.load(code, thread),

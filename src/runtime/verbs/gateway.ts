@@ -30,6 +30,7 @@ import type { Redactor } from '../logging/redactor.ts'
 import { collect, type Heard, nothingYet, partsOfAnswer } from '../providers/collect.ts'
 import type { ResolvedModel } from '../providers/provider.ts'
 import type { HostVerb } from './calls.ts'
+import { askedOfList } from './failover.ts'
 
 /*
  * JSON schemas of answers whose root is no object: providers take only objects there, and no union at the root. Such a
@@ -331,6 +332,12 @@ export interface PendingCall extends ResolvedModel {
   readonly caller: ModelCaller
   readonly call: ModelCall
   readonly signal: AbortSignal
+  /** Longest pause between two attempts, in ms, while another model can answer. */
+  readonly patienceMs?: number
+  /** Ms that are left of the call. Default: all of its time. */
+  readonly timeoutMs?: number
+  /** Name of the model in its list, if it stands in for the first. */
+  readonly listed?: string
   /** Counts the tokens of an answer without usage, for a budget. Absent: nobody needs them. */
   readonly estimate?: (answer: Pick<ModelAnswer, 'text' | 'toolCalls'>) => Promise<TokenUsage>
 }
@@ -340,6 +347,8 @@ export interface MadeCall {
   readonly answer: ModelAnswer | undefined
   readonly usage: TokenUsage
   readonly error: DramatisError | undefined
+  /** Number of words that were heard; undefined: its answer had not begun. */
+  readonly heard?: number | undefined
 }
 
 /**
@@ -397,8 +406,14 @@ export class ModelGateway {
     const detach = onAbort(signal, () => ending.abort(signal.reason))
     const { modelTimeoutMs } = caller.agent.settings
     const timer = clock.timer(modelTimeoutMs, () => ending.abort(tooLate(caller, resolved.model, modelTimeoutMs)), true)
+    const pending = { ...resolved, caller, call, signal: ending.signal }
+    const began = clock.monotonic()
+    const leftMs = () => Math.max(1, modelTimeoutMs - (clock.monotonic() - began))
+    const { list } = resolved
     try {
-      const { answer, error } = await layered({ ...resolved, caller, call, signal: ending.signal })
+      const { answer, error } = await (list
+        ? askedOfList(pending, { list, make: layered, record: this.#options.record, leftMs })
+        : layered(pending))
       if (answer) return answer
       throw error
     } finally {
@@ -417,7 +432,7 @@ export class ModelGateway {
     const watching = watched && new WatchedPieces(caller, watched, redactor, record)
     let hasBegun = false
     const hear = (heard: Heard) => {
-      hasBegun = true
+      hasBegun = heard.part !== 'restart'
       if (heard.part === 'text') pieces.push(heard.text)
       watching?.hear(heard)
     }
@@ -437,10 +452,11 @@ export class ModelGateway {
         agent: caller.agent.name,
         runId: caller.run.id,
         get idempotencyKey() {
-          return keyOf(caller) // a hash, for providers that send it
+          return keyOf(caller, pending.listed) // a hash, for providers that send it
         },
         clock,
-        timeoutMs: Math.max(1, Math.min(caller.agent.settings.modelTimeoutMs, caller.run.leftMs)),
+        timeoutMs: Math.max(1, Math.min(pending.timeoutMs ?? caller.agent.settings.modelTimeoutMs, caller.run.leftMs)),
+        ...(pending.patienceMs !== undefined && { patienceMs: pending.patienceMs }),
         signal,
       }
       await collect(client, request, collected, hear, this.#thoughtsOf(pending))
@@ -479,7 +495,7 @@ export class ModelGateway {
       ...(isCut && text !== '' && { said: text.slice(0, LONGEST_SAID) }),
       error: error ?? null,
     })
-    return { answer, usage, error }
+    return { answer, usage, error, heard: hasBegun ? wordsIn(collected.text) : undefined }
   }
 
   #thoughtsOf({ host, provider, model, thinks }: PendingCall): Thoughts {
@@ -513,8 +529,8 @@ export class ModelGateway {
  * Returns the idempotency key of a call: the same for the same call in a later process. Ids of calls come from threads,
  * so agent and run are a part of it: no agent can get the answer that a provider keeps for another one.
  */
-function keyOf({ agent, run, callId }: ModelCaller): string {
-  return v5(JSON.stringify([run.id, agent.name, callId]), CALLS)
+function keyOf({ agent, run, callId }: ModelCaller, listed?: string): string {
+  return v5(JSON.stringify([run.id, agent.name, callId, ...(listed === undefined ? [] : [listed])]), CALLS)
 }
 
 /** Namespace of the keys. */
@@ -540,6 +556,8 @@ function assertThere({ messages }: ModelCall, { stored }: RunState): void {
       if (reference) bytesOf(reference, stored.get(reference.hash))
     }
 }
+
+const wordsIn = (text: string): number => text.split(/\s+/).filter(Boolean).length
 
 /** Characters that are kept of what a call had said when it was cut off. */
 const LONGEST_SAID = 2_000

@@ -162,6 +162,7 @@ export interface DigestQuestion {
  *   second, or after `slowMs` if that is less. `since`: when the turn last did something that is known
  * - `limit`: for a limit on how much runs at once, or the rate limit of a provider; `for` has the option that sets it
  * - `budget`: nobody waits: the budget in `for` is used up. `until`: when the next part of it is free again
+ * - `switched`: nobody waits: another model of the list in `for` answers. `until`: when the first is tried again
  * - `log`: nobody waits: the durable log has not taken what it was given
  */
 export interface Wait {

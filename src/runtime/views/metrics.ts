@@ -14,7 +14,15 @@ import type { CallTallies, Tallies } from './tallies.ts'
 
 const NOBODY = 'the agent is empty for those that belong to one run'
 
-export function callMetrics({ models, modelErrors, modelTimes, tools, toolErrors, toolTimes }: CallTallies): Metric[] {
+export function callMetrics({
+  models,
+  modelErrors,
+  modelSwitches,
+  modelTimes,
+  tools,
+  toolErrors,
+  toolTimes,
+}: CallTallies): Metric[] {
   const counts = (series: typeof tools) => series.samples(({ count }, labels) => [{ labels, value: count }])
   const times = (series: typeof toolTimes) => series.samples((each, labels) => each.samples(labels))
   const calls = models.samples((model, labels) => [{ labels, value: model.calls }])
@@ -28,6 +36,11 @@ export function callMetrics({ models, modelErrors, modelTimes, tools, toolErrors
     counter('model_calls', `Calls of models, each with all its attempts; ${NOBODY}.`, calls),
     counter('model_tokens', `Tokens that models have read (input) and written (output); ${NOBODY}.`, tokens),
     counter('model_errors', reasons, counts(modelErrors)),
+    counter(
+      'model_switches',
+      'Answers that another model of a list was asked for (models.<name>.anyOf).',
+      counts(modelSwitches),
+    ),
     histogram('model_call_duration', duration, times(modelTimes)),
     counter('tool_calls', `Calls of tools that have ended; ${NOBODY}.`, counts(tools)),
     counter('tool_errors', 'Calls of tools that have failed, by the code of the error.', counts(toolErrors)),

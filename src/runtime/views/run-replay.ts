@@ -166,6 +166,8 @@ class MomentWords {
         if (error) return `the model ${model} has no answer for ${agent}: ${this.#quoted(error.message)}`
         return `the model ${model} has answered ${agent}, for ${usage.totalTokens} tokens`
       }
+      case 'model.switched':
+        return `${record.to} answers ${record.agent} in place of ${record.from}: ${record.reason}`
       case 'budget':
         return `${record.agent ?? 'the team'} has used ${record.used} of ${record.limit} tokens`
       case 'turn.retried':

@@ -128,10 +128,11 @@ const WORDS: ReadonlyMap<string, string> = new Map([
   ['limit', 'waits at the limit'],
   ['budget', 'used up:'],
   ['log', 'the durable log is behind'],
+  ['switched', 'another model answers:'],
 ])
 const QUOTED: ReadonlySet<string> = new Set(['step', 'tool', 'model'])
 /** Kinds of what is wrong with a team as a whole. */
-const OF_TEAM: ReadonlySet<string> = new Set(['budget', 'log'])
+const OF_TEAM: ReadonlySet<string> = new Set(['budget', 'log', 'switched'])
 
 /** Words for a turn that is in no step and no call, as far as the loop of its thread tells. */
 const OF_LOOP: Readonly<Record<NonNullable<Wait['loop']>, string>> = {

@@ -69,6 +69,7 @@ const counters = () => new Series(() => ({ count: 0 }))
 export class CallTallies {
   readonly models = new Series(() => ({ calls: 0, input: 0, output: 0 }))
   readonly modelErrors = counters()
+  readonly modelSwitches = counters()
   readonly modelTimes = new Series(() => new Histogram())
   readonly tools = counters()
   readonly toolErrors = counters()
@@ -142,7 +143,15 @@ export class Tallies {
 
   readonly part = (supervisor: Supervisor): Reader => ({
     frames: kindBits(END, STEP_DONE),
-    kinds: ['frames', 'agent.crashed', 'message.dead', 'model.called', 'tool.finished', 'run.finished'],
+    kinds: [
+      'frames',
+      'agent.crashed',
+      'message.dead',
+      'model.called',
+      'model.switched',
+      'tool.finished',
+      'run.finished',
+    ],
     next: (batch) => {
       for (const entry of batch)
         if (entry.kind === 'frames') this.#frames(supervisor, entry)
@@ -210,6 +219,11 @@ export class Tallies {
       }
       case 'model.called':
         return this.calls.model(labelOf(supervisor.directory.byIndex[record.index]), record)
+      case 'model.switched': {
+        const { entry, from, to, reason } = record
+        this.calls.modelSwitches.at({ entry, from, to, reason }).count += 1
+        return
+      }
       case 'tool.finished': {
         const agent = supervisor.directory.agent(record.agent, supervisor.runs.get(record.run))
         if (agent) this.of(agent).toolCalls += 1

@@ -140,6 +140,8 @@ export function wordsOfFact(fact: DigestFact): RowWords {
     }
     case 'budget':
       return told(text(agent), budgetWords(Number(fact.used), Number(fact.limit)))
+    case 'model.switched':
+      return told(text(agent), `${text(fact.entry)}: ${text(fact.from)} (${text(fact.reason)}) → ${text(fact.to)}`)
     case 'limit.reached':
       return told(text(agent), `waits for the limit ${text(fact.option)}`)
     case 'guardrail':
