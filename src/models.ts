@@ -23,5 +23,6 @@ export type {
 } from './actors/definition/model.ts'
 export { type ModelMiddleware, wrapModel } from './actors/definition/model-middleware.ts'
 export type { ModelOptions, ToolChoice } from './actors/definition/model-options.ts'
+export type { FailoverEntry, SwitchReason } from './runtime/providers/failover.ts'
 export type { AddressEntry, CallLimits, ClientEntry } from './runtime/providers/provider.ts'
 export type { ModelFailure, ModelFailureCode, ModelFailureReason } from './shared/errors.ts'

@@ -36,6 +36,7 @@ const INNER: Readonly<Record<string, readonly string[]>> = {
     'AlarmEvent',
     'Event',
     'GuardrailDecided',
+    'ModelSwitched',
     'HandoffStep',
     'OfWatchedCall',
     'ToolFinished',

@@ -108,7 +108,7 @@ t.test('dashboard and alerts ask for metrics that there are, by labels that thes
   const { names, labels } = await servedMetrics(t.teardown)
   const ofOthers = /_event_loop_|_durable_log_/ // of threads, and of a log on a disk
   const without = [...names].filter((name) => !labels.has(name) && !ofOthers.test(name))
-  t.same(without, ['dramatis_limit_waits'], 'nothing waits for a limit here')
+  t.same(without, ['dramatis_limit_waits', 'dramatis_model_switches_total'], 'nothing of that happens here')
   for (const expr of [...queries, ...alerts.map((rule) => rule.expr)]) {
     const asked = (expr.match(/\bdramatis_\w+/g) ?? []).map(baseOf)
     t.ok(asked.length > 0 || expr.startsWith('up{'), expr)

@@ -14,7 +14,7 @@ import type { DeadLetter } from '../../mailbox/dead-letters.ts'
 import type { Memory } from '../../mailbox/frame.ts'
 import type { MessagePart } from '../../mailbox/parts.ts'
 import type { DramatisError } from '../../shared/errors.ts'
-import type { SwitchReason } from '../providers/provider.ts'
+import type { SwitchReason } from '../providers/failover.ts'
 import type { TokenLimit, TraceHeaders } from '../settings/options.ts'
 import type { EndingState } from '../settings/team-shape.ts'
 
@@ -137,8 +137,8 @@ export type HandoffStep =
   | 'declined'
 
 /**
- * Another model of a list is asked for an answer, and stays with the run. `entry`: name of the list; `from`, `to`: names
- * of entries. `heard`: number of words that were said already, and do not count.
+ * Another model of a list is asked for an answer, and stays with the run. `entry`: name of the list; `from`, `to`:
+ * names of entries. `heard`: number of words that were said already, and do not count.
  */
 export interface ModelSwitched {
   agent: string

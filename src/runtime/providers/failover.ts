@@ -9,7 +9,36 @@ import type { Scheduler } from '../../shared/clock.ts'
 import { modelFailureIn } from '../../shared/errors.ts'
 import { own } from '../../shared/values.ts'
 import type { LimitNotices, LimitWait } from '../logging/limit-notices.ts'
-import { type FailoverEntry, type ResolvedModel, SWITCH_REASONS, type SwitchReason } from './provider.ts'
+
+/** Reasons for which another model may be asked. A request that is rejected is wrong for each. */
+export const SWITCH_REASONS = [
+  'rate_limit',
+  'quota',
+  'auth',
+  'not_found',
+  'too_long',
+  'filtered',
+  'timeout',
+  'unreachable',
+  'server',
+  'broken_off',
+  'invalid_answer',
+] as const
+
+/** Why another model is asked: `broken_off` for an answer without its end, else `error.modelFailure.reason`. */
+export type SwitchReason = (typeof SWITCH_REASONS)[number]
+
+/** A list of other models of the team, in the order in which they are asked: the next one where one has no answer. */
+export interface FailoverEntry {
+  /** Names of other entries, which are no lists. */
+  anyOf: readonly [string, string, ...string[]]
+  /** Reasons to ask the next one. Default: all but `filtered` and `auth`. */
+  switchOn?: readonly SwitchReason[]
+  /** Longest pause, in ms, before another attempt at a model; before a longer one the next is asked. Default: 2,000. */
+  patienceMs?: number
+  /** Time in ms after a failure of the first from which on one call tries it again. Default: 60,000. */
+  returnAfterMs?: number
+}
 
 const PATIENCE_MS = 2_000
 const RETURN_AFTER_MS = 60_000
@@ -17,9 +46,9 @@ const RETURN_AFTER_MS = 60_000
 const ONLY_IF_NAMED: ReadonlySet<SwitchReason> = new Set(['filtered', 'auth'])
 
 /** A model of a list, by the name of its own entry. */
-export interface Listed {
+export interface Listed<Model> {
   readonly name: string
-  readonly model: ResolvedModel
+  readonly model: Model
 }
 
 /** The first model rests after a failure: another one answers in its place. */
@@ -39,9 +68,9 @@ interface ListOptions {
   readonly limits?: LimitNotices | undefined
 }
 
-export class ModelList {
+export class ModelList<Model> {
   readonly name: string
-  readonly all: readonly Listed[]
+  readonly all: readonly Listed<Model>[]
   /** Longest pause between two attempts at a model while another one can answer. */
   readonly patienceMs: number
   readonly #reasons: ReadonlySet<SwitchReason>
@@ -49,7 +78,7 @@ export class ModelList {
   readonly #clock: Scheduler
   #rest: Rest | undefined
 
-  constructor(name: string, entry: FailoverEntry, all: readonly Listed[], { clock, limits }: ListOptions) {
+  constructor(name: string, entry: FailoverEntry, all: readonly Listed<Model>[], { clock, limits }: ListOptions) {
     this.name = name
     this.all = all
     this.patienceMs = entry.patienceMs ?? PATIENCE_MS
@@ -132,7 +161,11 @@ export function markedAnswer(answer: ModelAnswer, name: string): ModelAnswer {
 }
 
 /** Returns a conversation as that model of a list may have it. Parts without a name are those of the first. */
-export function messagesFor(messages: readonly ModelMessage[], { name }: Listed, isFirst: boolean): ModelMessage[] {
+export function messagesFor(
+  messages: readonly ModelMessage[],
+  { name }: Listed<unknown>,
+  isFirst: boolean,
+): ModelMessage[] {
   const isOwn = ({ providerData }: { providerData?: ProviderData }) =>
     providerData?.[MARK] === undefined ? isFirst : Object(providerData[MARK]).by === name
   const dataOf = (part: { providerData?: ProviderData }) => {

@@ -8,16 +8,8 @@ import { ConfigurationError } from '../../shared/errors.ts'
 import { nearest } from '../../shared/text.ts'
 import { own } from '../../shared/values.ts'
 import { isSecretName } from '../logging/redactor.ts'
-import { ModelList } from './failover.ts'
-import {
-  type ClientEntry,
-  type FailoverEntry,
-  isClient,
-  isList,
-  isOffline,
-  type ModelsConfig,
-  type ResolvedModel,
-} from './provider.ts'
+import { type FailoverEntry, ModelList } from './failover.ts'
+import { type ClientEntry, isClient, isList, isOffline, type ModelsConfig, type ResolvedModel } from './provider.ts'
 import { ProviderClients, type ProviderContext, retries } from './provider-clients.ts'
 
 /**

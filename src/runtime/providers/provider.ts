@@ -10,7 +10,7 @@ import { ConfigurationError, describe, ModelError } from '../../shared/errors.ts
 import { unlessAborted } from '../../shared/on-abort.ts'
 import { own } from '../../shared/values.ts'
 import type { Redactor } from '../logging/redactor.ts'
-import type { ModelList } from './failover.ts'
+import type { FailoverEntry, ModelList } from './failover.ts'
 
 export interface ResolvedModel {
   readonly client: ModelClient
@@ -24,7 +24,7 @@ export interface ResolvedModel {
   readonly host?: string
   readonly provider?: string
   /** The list that was named, whose first model this is. */
-  readonly list?: ModelList
+  readonly list?: ModelList<ResolvedModel>
 }
 
 export const isClient = (value: unknown): value is ModelClient =>
@@ -148,36 +148,6 @@ export interface AddressEntry extends EntryFields {
    * request. Those that Gemini, OpenRouter and LiteLLM want back go without it. Chat completions alone.
    */
   giveBack?: readonly string[]
-}
-
-/** Reasons for which another model may be asked. A request that is rejected is wrong for each. */
-export const SWITCH_REASONS = [
-  'rate_limit',
-  'quota',
-  'auth',
-  'not_found',
-  'too_long',
-  'filtered',
-  'timeout',
-  'unreachable',
-  'server',
-  'broken_off',
-  'invalid_answer',
-] as const
-
-/** Why another model of a list is asked: `broken_off` for an answer without its end, else `error.modelFailure.reason`. */
-export type SwitchReason = (typeof SWITCH_REASONS)[number]
-
-/** A list of other models of the team, in the order in which they are asked: the next one where one has no answer. */
-export interface FailoverEntry {
-  /** Names of other entries, which are no lists. */
-  anyOf: readonly [string, string, ...string[]]
-  /** Reasons to ask the next one. Default: all but `filtered` and `auth`. */
-  switchOn?: readonly SwitchReason[]
-  /** A pause before the next attempt at a model that is longer than this is a reason to ask the next one. Default: 2,000 ms. */
-  patienceMs?: number
-  /** Time after a failure of the first from which on one call tries it again. Default: 60,000 ms. */
-  returnAfterMs?: number
 }
 
 /**

@@ -26,13 +26,8 @@ import {
   wait,
 } from '../../shared/checks.ts'
 import { shown } from '../../shared/errors.ts'
-import {
-  type AddressEntry,
-  type ClientEntry,
-  type FailoverEntry,
-  isAddress,
-  SWITCH_REASONS,
-} from '../providers/provider.ts'
+import { type FailoverEntry, SWITCH_REASONS } from '../providers/failover.ts'
+import { type AddressEntry, type ClientEntry, isAddress } from '../providers/provider.ts'
 import { checkMeets } from './agent-settings.ts'
 import { folderFrom, mustExist } from './module.ts'
 import type { BudgetConfig, StateManagement, SyncPoint, TeamOptions, ThreadsConfig, TokenLimit } from './options.ts'

@@ -38,6 +38,7 @@ import type { SharedThreads } from '../threads/shared-threads.ts'
 import type { Spawner, Thread } from '../threads/thread.ts'
 import type { Budgets } from '../verbs/budgets.ts'
 import { type HostVerb, watchers } from '../verbs/calls.ts'
+import { failoverLayer } from '../verbs/failover.ts'
 import { ModelGateway } from '../verbs/gateway.ts'
 import { NO_REHEARSAL, specOf, type ToolRehearsal, toolRehearsal } from '../verbs/host-tools.ts'
 import { modelTurnVerbs } from '../verbs/model-turn.ts'
@@ -271,6 +272,7 @@ export function serveTeamVerbs(
   const inPlace = kit?.model && retries(kit.model, { clock, provider: 'the test', pause: atOnce })
   if (!realTools) supervisor.tools.rehearsal = rehearsalOf(supervisor, settings, kit)
   else if (kit?.outside) supervisor.tools.rehearsal = outsideOf(kit.outside)
+  const record = (run: RunState, record: Unrecorded) => supervisor.journal.record(run, record)
   const gateway = new ModelGateway({
     clock,
     resolve(wanted, { agent, run }) {
@@ -280,11 +282,12 @@ export function serveTeamVerbs(
       if (resolved.client.rehearsal) run.rehearsed = true
       return resolved
     },
-    record: (run, record) => supervisor.journal.record(run, record),
+    record,
     redactor: supervisor.redactor,
     written: () => supervisor.journal.written(),
     warn: (text, fields) => supervisor.logger.warn(fields, text),
-    layers: [...(tracing ? [tracing.layer] : []), budgets.layer], // a span includes the wait for tokens
+    // Each model of a list has a span, which includes the wait for tokens.
+    layers: [failoverLayer({ clock, record }), ...(tracing ? [tracing.layer] : []), budgets.layer],
   })
   const ask: HostVerb = (args, caller, signal) =>
     pauses.during(caller, async () => gateway.verb(args, caller, signal), 'model')

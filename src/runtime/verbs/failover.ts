@@ -1,33 +1,44 @@
-/** One call of a list of models (`models.<name>.anyOf`): each in its order until one has an answer. */
+/** Asks the models of a list (`models.<name>.anyOf`) in their order, until one has an answer. */
 
+import type { Scheduler } from '../../shared/clock.ts'
 import { type DramatisError, ModelError } from '../../shared/errors.ts'
 import type { RunState } from '../host/run.ts'
 import type { Unrecorded } from '../log/records.ts'
-import { type ModelList, markedAnswer, messagesFor } from '../providers/failover.ts'
+import { type ModelList, markedAnswer, messagesFor, type SwitchReason } from '../providers/failover.ts'
 import { failingOf } from '../providers/model-errors.ts'
-import type { SwitchReason } from '../providers/provider.ts'
-import type { MadeCall, MakeCall, PendingCall } from './gateway.ts'
+import type { ResolvedModel } from '../providers/provider.ts'
+import type { GatewayLayer, MadeCall, MakeCall, PendingCall } from './gateway.ts'
+
+interface Needs {
+  readonly clock: Scheduler
+  readonly record: (run: RunState, record: Unrecorded) => void
+}
 
 type Asked = Pick<PendingCall, 'caller' | 'call' | 'signal'>
 
-interface Needs {
-  readonly list: ModelList
+interface OfList extends Needs {
+  readonly list: ModelList<ResolvedModel>
   readonly make: MakeCall
-  readonly record: (run: RunState, record: Unrecorded) => void
-  /** Returns the ms that are left of the call. */
-  leftMs(): number
 }
+
+/** Returns the layer of the gateway that asks the models of a list. Each goes through the layers within. */
+export const failoverLayer =
+  (needs: Needs): GatewayLayer =>
+  (pending, make) =>
+    pending.list ? askedOfList(pending, { ...needs, list: pending.list, make }) : make(pending)
 
 /** Fails of models, each once, in the order in which they were asked. */
 type Tried = Map<string, { readonly reason: string; readonly words: string }>
 
 /**
- * Asks the models of the list. Each is left as soon as a pause would be longer than the patience of the list; behind the
- * last the first has all the time that a model alone has.
+ * Asks the models of the list. Each is left as soon as a pause would be longer than the patience of the list; behind
+ * the last the first has all the time that a model alone has.
  */
-export async function askedOfList(asked: Asked, { list, make, record, leftMs }: Needs): Promise<MadeCall> {
+async function askedOfList(asked: Asked, { list, make, record, clock }: OfList): Promise<MadeCall> {
   const { caller, call, signal } = asked
   const { run, agent } = caller
+  const began = clock.monotonic()
+  const leftMs = () => Math.max(1, agent.settings.modelTimeoutMs - (clock.monotonic() - began))
   const messageId = agent.messageIdOf(caller.turn) ?? ''
   const tried: Tried = new Map()
   const goTo = (from: number, to: number, reason: SwitchReason, heard = 0) => {

@@ -30,7 +30,6 @@ import type { Redactor } from '../logging/redactor.ts'
 import { collect, type Heard, nothingYet, partsOfAnswer } from '../providers/collect.ts'
 import type { ResolvedModel } from '../providers/provider.ts'
 import type { HostVerb } from './calls.ts'
-import { askedOfList } from './failover.ts'
 
 /*
  * JSON schemas of answers whose root is no object: providers take only objects there, and no union at the root. Such a
@@ -352,8 +351,9 @@ export interface MadeCall {
 }
 
 /**
- * Layer around each call, the first outermost: a budget that reserves before and settles after, a span. It calls `next`
- * once, with its input or with another call in its place, or throws an error that keeps the call from being made.
+ * Layer around each call, the first outermost: a list of models, a budget that reserves before and settles after, a
+ * span. It calls `next` with its input or with another call in its place, a list once for each model that it asks, or
+ * throws an error that keeps the call from being made.
  */
 export type GatewayLayer = (pending: PendingCall, next: MakeCall) => Promise<MadeCall>
 
@@ -406,14 +406,8 @@ export class ModelGateway {
     const detach = onAbort(signal, () => ending.abort(signal.reason))
     const { modelTimeoutMs } = caller.agent.settings
     const timer = clock.timer(modelTimeoutMs, () => ending.abort(tooLate(caller, resolved.model, modelTimeoutMs)), true)
-    const pending = { ...resolved, caller, call, signal: ending.signal }
-    const began = clock.monotonic()
-    const leftMs = () => Math.max(1, modelTimeoutMs - (clock.monotonic() - began))
-    const { list } = resolved
     try {
-      const { answer, error } = await (list
-        ? askedOfList(pending, { list, make: layered, record: this.#options.record, leftMs })
-        : layered(pending))
+      const { answer, error } = await layered({ ...resolved, caller, call, signal: ending.signal })
       if (answer) return answer
       throw error
     } finally {
