@@ -153,11 +153,11 @@ export interface AddressEntry extends EntryFields {
 /**
  * Models by the names that roles use: a list of others (`anyOf`); a client, of your own or of `fromAiSdk`
  * (`dramatis/ai-sdk`), alone or with options of its calls; or the address of a provider that speaks OpenAI's chat
- * completions (OpenAI, Gemini, Ollama, vLLM, LM Studio) or its Responses API (`api`). `model` is the provider's name for
- * the model. `baseURL` is the address; default: `OPENAI_BASE_URL`, else OpenAI's. The key is in the variable `apiKeyEnv`, or it is `apiKey`, or the
- * result of that function, which is called before each request. With neither, a model without a `baseURL` has the key
- * of `OPENAI_API_KEY`, and one with a `baseURL` has none. Keys stay in the host: no agent's thread sees one, and they
- * are taken out of logs, errors, events, trace and results.
+ * completions (OpenAI, Gemini, Ollama, vLLM, LM Studio) or its Responses API (`api`). `model` is the provider's name
+ * for the model. `baseURL` is the address; default: `OPENAI_BASE_URL`, else OpenAI's. The key is in the variable
+ * `apiKeyEnv`, or it is `apiKey`, or the result of that function, which is called before each request. With neither, a
+ * model without a `baseURL` has the key of `OPENAI_API_KEY`, and one with a `baseURL` has none. Keys stay in the host:
+ * no agent's thread sees one, and they are taken out of logs, errors, events, trace and results.
  *
  * Models with the same client, or with the same address and key, share one queue, with the `maxConcurrent` (32 calls at
  * a time) and the `maxRetryAfterMs` of the first of them. Another `maxConcurrent` in a later entry is an error. When
