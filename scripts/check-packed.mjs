@@ -73,6 +73,11 @@ check('OpenTelemetry is for those who ask for it', () => {
   expect(node('untraced.js'), 'Error: ERR_MODULE_NOT_FOUND @opentelemetry/api')
   expect(node('untraced.js'), 'answers without it')
 })
+check('a cluster whose packages are not installed names them', () => {
+  const said = node('cluster.js')
+  expect(said, 'needs the package pg: npm install pg')
+  expect(said, 'needs its client: npm install @nats-io/transport-node @nats-io/jetstream')
+})
 check('a tool whose packages are not installed names them, and works once they are', () => {
   const asked =
     'tools[0]: the tool "convert" cannot work here: convert needs mathjs, csv-parse, csv-stringify, which are not installed: npm install mathjs csv-parse csv-stringify'

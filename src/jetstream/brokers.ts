@@ -273,8 +273,8 @@ type Driver = typeof import('@nats-io/transport-node') & typeof import('@nats-io
 /** The driver is an optional peer: late, so that only who has a cluster on NATS installs it. */
 async function loadNats(): Promise<Driver> {
   try {
-    const [transport, jetstream] = await Promise.all([import('@nats-io/transport-node'), import('@nats-io/jetstream')])
-    return { ...transport, ...jetstream }
+    // each awaited in its place: bundlers let a package be missing that is imported so
+    return { ...(await import('@nats-io/transport-node')), ...(await import('@nats-io/jetstream')) }
   } catch (error) {
     const text = `A cluster on NATS needs its client: npm install @nats-io/transport-node @nats-io/jetstream (${describe(error)}).`
     throw new ConfigurationError(text, { path: 'cluster.url' }, error)
