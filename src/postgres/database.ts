@@ -53,13 +53,19 @@ interface Hello {
   readonly timeline: number
 }
 
-/** The timeline of `pg_control_checkpoint()` lags behind a promotion; that of the file under way does not. */
+/**
+ * The timeline of `pg_control_checkpoint()` lags behind a promotion; that of the file under way does not. All that a
+ * connection asks for are some rows by their keys, and plans are made once, when there may be no rows yet.
+ */
 const HELLO = `select pg_is_in_recovery() as standby,
   (select system_identifier::text from pg_control_system()) as system,
   current_setting('synchronous_standby_names') as names, current_setting('synchronous_commit') as commit,
   (select count(*)::int from pg_stat_replication) as replicas,
   case when pg_is_in_recovery() then 0 else ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int end
-    as timeline, set_config('lock_timeout', '4s', false)`
+    as timeline,
+  (select count(set_config(name, value, false)) from (values ('lock_timeout', '4s'), ('jit', 'off'),
+    ('plan_cache_mode', 'force_generic_plan'), ('enable_seqscan', 'off'), ('enable_bitmapscan', 'off'),
+    ('enable_hashjoin', 'off'), ('enable_mergejoin', 'off'), ('enable_material', 'off')) settings (name, value))`
 
 /** A write: when it is answered, what this connection reads has come to the standbys too, if they are synchronous. */
 const EPOCH = `insert into dramatis.epoch as e (cluster, timeline, sync) values ($1, $2, $3)

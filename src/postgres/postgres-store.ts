@@ -19,6 +19,7 @@ import { systemClock } from '../shared/clock.ts'
 import { type DramatisError, describe } from '../shared/errors.ts'
 import { channelOf, Database, isPassing } from './database.ts'
 import { LIVES, PostgresLog } from './shard-log.ts'
+import { Together, Writes } from './writes.ts'
 
 export interface PostgresStoreOptions {
   /** `postgres://user:password@host:5432,host:5432/database`: the hosts are tried in turn. */
@@ -41,30 +42,36 @@ const VIEW = `select s.shard, s.position::float8, s.owner,
 export const MEMBERS = `select m.id, m.host, m.pid, m.address, m.version from dramatis.member m
   where m.cluster = $1 and $2::int is not null and ${LIVES} order by m.id`
 
-const SUBMIT = `with fresh as (
-    insert into dramatis.task (cluster, id, shard, hash, body, at)
-    values ($1, $2, $3, $4, $5, clock_timestamp() - $6 * interval '1 ms') on conflict do nothing
-    returning id)
-  select (select count(*)::int from fresh) as fresh, (select hash from dramatis.task where cluster = $1 and id = $2) as hash`
+/** It was read, so a standby may not have it yet: a write says so. Its owner may have been given it by a lost answer. */
+const KNOWN = `update dramatis.task set given = case when settled is not null then given end
+  where cluster = $1 and id = $2 returning hash`
 
 /**
  * Marks first what was given before: if this answer is lost, the same is given again. Who asks has seen to what a
  * failover has left of the log; tasks from before that may have been begun, and nobody knows.
  */
-const TAKE = `with seen as (
-    update dramatis.shard set timeline = $5, high = 0 where cluster = $1 and shard = $2 and claim = $3 and timeline < $5),
+const TAKE = `with log as materialized (
+    select $1::text as cluster, * from unnest($2::int[], $3::uuid[]) log (shard, claim)),
+  before as materialized (
+    select $1::text as cluster, * from unnest($4::text[], $5::uuid[]) before (id, claim)),
+  seen as (
+    update dramatis.shard s set timeline = $6, high = 0 from log
+    where s.cluster = log.cluster and s.shard = log.shard and s.claim = log.claim and s.timeline < $6),
   given as (
-    update dramatis.task set given = $3 where cluster = $1 and shard = $2 and id = any($4)
-      and exists (select from dramatis.shard s where s.cluster = $1 and s.shard = $2 and s.claim = $3))
-  select t.id, t.shard, t.hash, t.body,
-    coalesce(t.at < (select e.at from dramatis.epoch e join dramatis.shard s on s.cluster = e.cluster and s.cut = e.timeline
-      where s.cluster = $1 and s.shard = $2), false) as doubtful
-  from dramatis.task t
-  where t.cluster = $1 and t.shard = $2 and t.settled is null and t.given is distinct from $3 and t.id <> all($4)
-  order by t.n limit 100`
-
-const SETTLE = `update dramatis.task set status = $3, result = $4, settled = clock_timestamp(), body = null
-  where cluster = $1 and id = $2 and settled is null`
+    update dramatis.task t set given = claim from (
+      select t.cluster, t.id, before.claim from before
+      join dramatis.task t on t.cluster = before.cluster and t.id = before.id and t.status is null
+      join dramatis.shard s on s.cluster = t.cluster and s.shard = t.shard and s.claim = before.claim
+      for update of t skip locked) one
+    where t.cluster = one.cluster and t.id = one.id)
+  select t.* from log cross join lateral (
+    select t.id, t.shard, t.hash, t.body, coalesce(t.at < (
+        select e.at from dramatis.epoch e join dramatis.shard s on s.cluster = e.cluster and s.cut = e.timeline
+        where s.cluster = log.cluster and s.shard = log.shard), false) as doubtful
+    from dramatis.task t
+    where t.cluster = log.cluster and t.shard = log.shard and t.settled is null and t.given is distinct from claim
+      and t.id <> all($4)
+    order by t.n limit 100) t`
 
 /** Puts again an outcome that somebody was told, with its task if that is gone too. */
 const PUT = `with done as (
@@ -72,11 +79,13 @@ const PUT = `with done as (
     values ($1, $2, $3, $4, $5, $6, clock_timestamp()) on conflict (cluster, id)
     do update set status = excluded.status, result = excluded.result, settled = excluded.settled, body = null
     where t.settled is null returning id)
-  select pg_notify($7, 'settled ' || id) from done`
+  select pg_notify($7, json_build_object('settled', id)::text) from done`
 
 const NOTIFY = 'select pg_notify($1, payload) from unnest($2::text[]) as payload'
 
-const OUTCOME = 'select shard, hash, status, result from dramatis.task where cluster = $1 and id = $2'
+const OUTCOME = 'select id, shard, hash, status, result from dramatis.task where cluster = $1 and id = any($2)'
+/** Bytes of an outcome that goes with its notice, to all processes. */
+const MOST_TOLD = 1_000
 
 /** So many at a time: nobody waits long for one of them. What another process removes just now is left to it. */
 const FORGET = `delete from dramatis.task where (cluster, id) in (
@@ -104,7 +113,10 @@ export class PostgresStore implements ClusterStore {
   readonly #shards: number
   readonly #database: Database
   readonly #channel: string
-  readonly #notices = new Set<string>()
+  readonly #writes: Writes
+  readonly #takes = new Together((logs: readonly PostgresLog[]) => this.#take(logs))
+  readonly #outcomes = new Together((ids: readonly string[]) => this.#outcomesOf(ids))
+  readonly #notices = new Together((texts: readonly string[]) => this.#notify(texts))
   readonly #warn: (text: string) => void
   readonly #logs = new Set<PostgresLog>()
   readonly #said = new Map<string, Said>()
@@ -126,16 +138,15 @@ export class PostgresStore implements ClusterStore {
       times: { ...TIMES, ...times },
       warn: this.#warn,
     })
+    this.#writes = new Writes(this.#database)
   }
 
   async join(self: NewMember, told: (notice: ClusterNotice) => void, signal?: AbortSignal): Promise<void> {
     this.#database.onNotice = (payload) => {
-      const [what, key = ''] = payload.split(/ (.*)/s)
-      if (what === 'shard') told({ shard: Number(key) })
-      else if (what === 'settled') told({ settled: key })
-      else if (what === 'leaves') told({ leaves: key })
-      else if (what === 'passes') told({ passes: key })
-      else if (what === 'waits') told({ waits: key })
+      const notice = noticeIn(payload)
+      if (!notice) return
+      if ('settled' in notice && notice.outcome && this.#said.has(notice.settled)) this.#say(notice.settled, notice)
+      told(notice)
     }
     this.#database.onFailover = () => {
       this.#goOn().catch((error) =>
@@ -162,48 +173,52 @@ export class PostgresStore implements ClusterStore {
 
   log(shard: number, onLost: (error: DramatisError) => void): ShardLog {
     for (const log of this.#logs) if (log.state === 'closed' || log.state === 'lost') this.#logs.delete(log)
-    const log = new PostgresLog(this.#database, shard, onLost)
+    const log = new PostgresLog(this.#database, this.#writes, shard, onLost)
     this.#logs.add(log)
     return log
   }
 
   /** `ageMs`: time since it was accepted, if it is submitted again because the database has lost it. */
-  async submit(task: ClusterTask, ageMs = 0): Promise<'fresh' | 'known' | 'conflict'> {
-    const { id, shard, hash, body } = task
-    const values = [this.#cluster, id, shard, hash, body, ageMs]
-    const { rows } = await this.#database.ask<{ fresh: number; hash: string | null }>(SUBMIT, values)
-    const [row] = rows
-    if (row?.fresh === 0) {
-      if (row.hash === null) return this.submit(task, ageMs) // it came in the same moment
-      if (row.hash !== hash) return 'conflict'
-      // it was read, so a standby may not have it yet: a write behind it says so
-      await this.#database.ask('update dramatis.task set hash = hash where cluster = $1 and id = $2', [
-        this.#cluster,
-        id,
-      ])
+  async submit(task: ClusterTask, log?: ShardLog, ageMs = 0): Promise<'given' | 'fresh' | 'known' | 'conflict'> {
+    const { id, shard, hash } = task
+    const claim = log instanceof PostgresLog && log.state === 'open' ? log.claim : undefined
+    const accepted = await this.#writes.submit(task, claim, ageMs)
+    if (!accepted) {
+      const { rows } = await this.#database.ask<{ hash: string }>(KNOWN, [this.#cluster, id])
+      if (!rows[0]) return this.submit(task, log, ageMs) // it was there, and is kept no more
+      if (rows[0].hash !== hash) return 'conflict'
     }
     this.#say(id, { task })
-    if (row?.fresh !== 0) this.tell({ shard })
-    return row?.fresh === 0 ? 'known' : 'fresh'
+    if (accepted === 'fresh') this.tell({ shard })
+    return accepted ?? 'known'
   }
 
   async take(log: ShardLog): Promise<readonly TakenTask[]> {
     if (!(log instanceof PostgresLog)) throw new TypeError('take: the log is not one of this store')
-    const values = [this.#cluster, log.shard, log.claim, log.given, this.#database.timeline]
+    return this.#takes.ask(log)
+  }
+
+  async #take(logs: readonly PostgresLog[]): Promise<TakenTask[][]> {
+    const [shards, claims] = [logs.map(({ shard }) => shard), logs.map(({ claim }) => claim)]
+    const given = logs.flatMap(({ given, claim }) => given.map((id) => ({ id, claim })))
+    const before = [given.map(({ id }) => id), given.map(({ claim }) => claim)]
+    const values = [this.#cluster, shards, claims, ...before, this.#database.timeline]
     const { rows } = await this.#database.ask<TaskRow>(TAKE, values)
-    log.given = rows.map(({ id }) => id)
-    return rows
+    return logs.map((log) => {
+      const tasks = rows.filter(({ shard }) => shard === log.shard)
+      log.given = tasks.map(({ id }) => id)
+      return tasks
+    })
   }
 
   async settle(id: string, outcome: TaskOutcome): Promise<void> {
-    await this.#database.ask(SETTLE, [this.#cluster, id, outcome.status, outcome.body])
     this.#say(id, { outcome })
+    await this.#writes.settle(id, outcome)
     this.tell({ settled: id })
   }
 
   async outcome(id: string): Promise<TaskState | undefined> {
-    const { rows } = await this.#database.ask<OutcomeRow>(OUTCOME, [this.#cluster, id])
-    const [row] = rows
+    const row = await this.#outcomes.ask(id)
     if (!row) return this.#sayAgain(id)
     const { shard, hash, status, result } = row
     if (!status) return { shard, outcome: undefined }
@@ -212,16 +227,24 @@ export class PostgresStore implements ClusterStore {
     return { shard, outcome }
   }
 
+  async #outcomesOf(ids: readonly string[]): Promise<(OutcomeRow | undefined)[]> {
+    const { rows } = await this.#database.ask<OutcomeRow>(OUTCOME, [this.#cluster, ids])
+    const found = new Map(rows.map((row) => [row.id, row]))
+    return ids.map((id) => found.get(id))
+  }
+
   /** Apart from what is written: transactions that notify commit one after the other, and these wait for no disk. */
   tell(notice: ClusterNotice): void {
-    const [[what, key] = []] = Object.entries(notice)
-    this.#notices.add(`${what} ${key}`)
-    if (this.#notices.size > 1) return // it goes with the first
-    setImmediate(() => {
-      const all = [...this.#notices]
-      this.#notices.clear()
-      this.#database.ask(NOTIFY, [this.#channel, all]).catch(() => {}) // it may always get lost
-    })
+    const { outcome } = 'settled' in notice ? notice : {}
+    if (outcome && outcome.body.length > MOST_TOLD) return // it is told when it is kept
+    const body = outcome && Buffer.from(outcome.body).toString('base64')
+    const text = JSON.stringify(outcome ? { ...notice, outcome: { ...outcome, body } } : notice)
+    this.#notices.ask(text).catch(() => {}) // it may always get lost
+  }
+
+  async #notify(texts: readonly string[]): Promise<undefined[]> {
+    await this.#database.ask(NOTIFY, [this.#channel, [...new Set(texts)]])
+    return texts.map(() => undefined)
   }
 
   get news(): string {
@@ -277,7 +300,7 @@ export class PostgresStore implements ClusterStore {
     if (outcome) {
       await this.#database.ask(PUT, [this.#cluster, id, shard, hash, outcome.status, outcome.body, this.#channel])
       this.#say(id, { outcome })
-    } else if (body) await this.submit({ ...task, body }, SAID_MS) // it may have been begun before the failover
+    } else if (body) await this.submit({ ...task, body }, undefined, SAID_MS) // it may have been begun before the failover
     return { shard, outcome }
   }
 
@@ -322,8 +345,21 @@ interface TaskRow extends TakenTask {
 
 interface OutcomeRow {
   readonly [column: string]: unknown
+  readonly id: string
   readonly shard: number
   readonly hash: string
   readonly status: 'finished' | 'failed' | null
   readonly result: Buffer
+}
+
+/** Undefined: it is nobody's of this version. */
+function noticeIn(payload: string): ClusterNotice | undefined {
+  try {
+    const notice = JSON.parse(payload) as ClusterNotice
+    if (!('settled' in notice) || !notice.outcome) return notice
+    const { status, body } = notice.outcome
+    return { ...notice, outcome: { status, body: Buffer.from(String(body), 'base64') } }
+  } catch {
+    return undefined
+  }
 }

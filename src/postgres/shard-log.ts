@@ -19,6 +19,7 @@ import { type DramatisError, describe, LogCorruptError, LogHeldError, LogLostErr
 import { checkpointAt, writeCheckpoint } from './checkpoint-rows.ts'
 import { type Database, isPassing } from './database.ts'
 import { LOCK_CLASS } from './schema.ts'
+import type { Chunk, Writes } from './writes.ts'
 
 /** Bytes of one chunk, about: blocks that wait for the write before go out together. */
 const CHUNK_BYTES = 2 ** 20
@@ -51,11 +52,6 @@ const CLAIM = `with before as (
   returning s.incarnation, s.position::float8, s.first::float8, s.last_seq::float8 as "lastSeq",
     before.claim as before, before.doubtful, s.high::float8, s.checkpoint, s.checkpoint_at::float8 as "checkpointAt"`
 
-const APPEND = `with fence as (
-    update dramatis.shard set position = position + length($5::bytea), last_seq = $6
-    where cluster = $1 and shard = $2 and claim = $3 and position = $4 returning incarnation)
-  insert into dramatis.chunk select $1, $2, $4, incarnation, $3, $5 from fence`
-
 const DROP = `with cut as (
     select max(position) as at from dramatis.chunk where cluster = $1 and shard = $2 and position <= $3),
   gone as (
@@ -64,15 +60,10 @@ const DROP = `with cut as (
   update dramatis.shard s set first = cut.at, checkpoint = case when checkpoint_at >= cut.at then checkpoint end from cut
   where s.cluster = $1 and s.shard = $2 and s.claim = $4 and cut.at is not null returning s.first::float8`
 
-interface Chunk {
-  readonly position: Position
-  readonly bytes: Buffer
-  readonly lastSeq: number
-}
-
 export class PostgresLog implements ShardLog {
   readonly shard: number
   readonly #database: Database
+  readonly #writes: Writes
   readonly #onLost: (error: DramatisError) => void
   /** The fence. */
   readonly claim = randomUUID()
@@ -98,8 +89,9 @@ export class PostgresLog implements ShardLog {
   #failure: DramatisError | undefined
   #isClosing = false
 
-  constructor(database: Database, shard: number, onLost: (error: DramatisError) => void) {
+  constructor(database: Database, writes: Writes, shard: number, onLost: (error: DramatisError) => void) {
     this.#database = database
+    this.#writes = writes
     this.shard = shard
     this.#onLost = onLost
   }
@@ -160,9 +152,9 @@ export class PostgresLog implements ShardLog {
       'select max(position)::float8 as at from dramatis.chunk where cluster = $1 and shard = $2 and position <= $3'
     const begin = await this.#insist<{ at: number | null }>(first, [...this.#key, from])
     let next = begin.rows[0]?.at ?? from
-    while (next < until) {
-      signal?.throwIfAborted()
-      const { rows } = await this.#insist<{ position: number; bytes: Buffer }>(CHUNKS, [...this.#key, next])
+    for (let limit = 1; next < until; limit = Math.min(2 * limit, CHUNKS_A_READ)) {
+      signal?.throwIfAborted() // who looks at the first block alone need not get many
+      const { rows } = await this.#insist<{ position: number; bytes: Buffer }>(CHUNKS, [...this.#key, next, limit])
       if (rows.length === 0) return
       for (const { position, bytes } of rows) {
         if (position !== next && position > this.#first) throw this.#damaged(next)
@@ -229,12 +221,21 @@ export class PostgresLog implements ShardLog {
     }
   }
 
+  /** What waits goes out together, also what comes until the process's next statement begins. */
   async #writeNext(): Promise<void> {
-    const group = nextGroup(this.#waiting, CHUNK_BYTES)
-    const { bytes, end } = chunkOf(group, this.#incarnation, this.#end, this.#logEnd)
-    const chunk = { position: this.#end, bytes, lastSeq: end.lastSeq }
-    await this.#patiently(() => this.#write(chunk))
-    this.#remember(chunk)
+    let group: readonly WaitingBlock[] = []
+    let end = this.#logEnd
+    let chunk: Chunk | undefined
+    const made = () => {
+      if (chunk) return chunk
+      group = nextGroup(this.#waiting, CHUNK_BYTES)
+      const { bytes, end: after } = chunkOf(group, this.#incarnation, this.#end, this.#logEnd)
+      end = after
+      chunk = { position: this.#end, bytes, lastSeq: after.lastSeq }
+      return chunk
+    }
+    await this.#patiently(() => this.#write(made))
+    this.#remember(made())
     this.#waiting.splice(0, group.length)
     for (const { block, resolve } of group) {
       resolve(this.#end)
@@ -249,15 +250,14 @@ export class PostgresLog implements ShardLog {
     while (bytes > KEPT_BYTES && this.#last.length > 1) bytes -= this.#last.shift()!.bytes.length
   }
 
-  async #send({ position, bytes, lastSeq }: Chunk): Promise<boolean> {
-    const { rowCount } = await this.#query(APPEND, [...this.#key, this.claim, position, bytes, lastSeq])
-    return rowCount === 1
+  #send(chunk: () => Chunk): Promise<boolean> {
+    return this.#writes.append(this.shard, this.claim, chunk)
   }
 
   /** The condition lets it in once, so a try whose answer was lost is no harm. */
-  async #write(chunk: Chunk): Promise<void> {
+  async #write(chunk: () => Chunk): Promise<void> {
     while (!(await this.#send(chunk))) {
-      if (await this.#isThere(chunk)) return
+      if (await this.#isThere(chunk())) return
       await this.#mend()
     }
   }
@@ -283,7 +283,7 @@ export class PostgresLog implements ShardLog {
           {},
         )
       for (const chunk of this.#last.slice(from))
-        if (!(await this.#send(chunk))) throw Object.assign(new Error('changed meanwhile'), { code: '40001' })
+        if (!(await this.#send(() => chunk))) throw Object.assign(new Error('changed meanwhile'), { code: '40001' })
     }
     const { timeline, id } = this.#database
     const text =
@@ -351,7 +351,7 @@ export class PostgresLog implements ShardLog {
 }
 
 const CHUNKS = `select position::float8, bytes from dramatis.chunk
-  where cluster = $1 and shard = $2 and position >= $3 order by position limit ${CHUNKS_A_READ}`
+  where cluster = $1 and shard = $2 and position >= $3 order by position limit $4`
 
 interface Claimed {
   readonly [column: string]: unknown

@@ -26,12 +26,13 @@ export interface ClusterStore {
   /**
    * Takes a task into the cluster: durable, once over all processes by its id, and given by `take` to every incarnation
    * of its shard until it is settled. 'known': the same task was there; 'conflict': one with the same id and another
-   * hash.
+   * hash; 'given': it is fresh, and with `log`, the open log of its shard, counts as given by `take` already, since
+   * nothing that was accepted before it waits to be taken. An engine need not know `log`.
    */
-  submit(task: ClusterTask): Promise<'fresh' | 'known' | 'conflict'>
+  submit(task: ClusterTask, log?: ShardLog): Promise<'given' | 'fresh' | 'known' | 'conflict'>
   /**
    * Tasks that are not settled and that this incarnation has not been given yet, in the order of acceptance. An empty
-   * list: it has been given all.
+   * list: it has been given all. One that was submitted again may be given again.
    */
   take(log: ShardLog): Promise<readonly TakenTask[]>
   /**
@@ -136,13 +137,14 @@ export interface TaskState {
 }
 
 /**
- * Something to look at: new tasks of a shard, the outcome of one, a member that gives its shards up, a shard that is
+ * Something to look at: new tasks of a shard, the outcome of one (with it, if the log of its shard has that it finished:
+ * then an engine that cannot tell as much tells nothing), a member that gives its shards up, a shard that is
  * passed on with the version whose code cannot go on with it, or what a member says of its waits, in up to 4,000
  * characters.
  */
 export type ClusterNotice =
   | { readonly shard: number }
-  | { readonly settled: string }
+  | { readonly settled: string; readonly outcome?: TaskOutcome }
   | { readonly leaves: string }
   | { readonly passes: string }
   | { readonly waits: string }

@@ -68,6 +68,8 @@ interface Held {
   /** Tasks are taken from the engine; `again` if more may have come meanwhile. */
   taking: Promise<void> | undefined
   again: boolean
+  /** Ids of tasks that are under way. */
+  readonly tasks: Set<string>
   /** Set once it is given up: it takes no more tasks. */
   leaving: Promise<void> | undefined
   /** Members that there were when it was taken beyond the fair share: it is kept while they are the same. */
@@ -81,7 +83,7 @@ export class ClusterProcess {
   /** Shards that are being opened. */
   readonly #opening = new Set<number>()
   /** Wakers of those who wait for the outcome of a task, by its id. */
-  readonly #waiting = new Map<string, Set<() => void>>()
+  readonly #waiting = new Map<string, Set<(outcome?: TaskOutcome) => void>>()
   /** Tasks that this process was the first to submit, and of which it has heard nothing since: they are not settled. */
   readonly #fresh = new BoundedMap<string, true>(MOST_FRESH)
   /** Members that give their shards up: they take no share any more. */
@@ -125,7 +127,7 @@ export class ClusterProcess {
     await store.join(
       { ...self, id: this.id },
       (notice) => {
-        if ('settled' in notice) this.#wake(notice.settled)
+        if ('settled' in notice) this.#wake(notice.settled, notice.outcome)
         else if ('waits' in notice) this.#options.heard(notice.waits)
         else if ('passes' in notice) this.#hearOfPass(notice.passes)
         else if ('leaves' in notice) this.#leavers.add(notice.leaves)
@@ -139,7 +141,12 @@ export class ClusterProcess {
   /** Takes a task into the cluster, from any process. @throws what the engine has thrown last, when `signal` aborts */
   async submit(task: ClusterTask, signal?: AbortSignal): Promise<'fresh' | 'known' | 'conflict'> {
     this.#fresh.set(task.id, true)
-    const accepted = await this.#patiently(() => this.#options.store.submit(task), signal)
+    const held = this.#held.get(task.shard)
+    const accepted = await this.#patiently(() => this.#options.store.submit(task, held?.log), signal)
+    if (accepted === 'given') {
+      if (held && this.#held.get(task.shard) === held) this.#settle(task.shard, held, { ...task, doubtful: false })
+      return 'fresh'
+    }
     if (accepted !== 'fresh') this.#fresh.delete(task.id)
     this.#take(task.shard)
     return accepted
@@ -154,7 +161,8 @@ export class ClusterProcess {
           const state = await this.state(id, signal)
           if (!state || state.outcome) return state?.outcome
         }
-        await told.wait(signal)
+        const outcome = await told.wait(signal)
+        if (outcome) return outcome
       } finally {
         told.forget()
       }
@@ -333,7 +341,7 @@ export class ClusterProcess {
           { member: this.id, shard: number, lostBytes: log.lost },
           `the engine has lost the end of the log of shard ${number} in a failover: runs that were under way then are told PAST_LOST`,
         )
-      held = { shard, log, taking: undefined, again: false, leaving: undefined, beyond }
+      held = { shard, log, taking: undefined, again: false, tasks: new Set(), leaving: undefined, beyond }
       if (log.state !== 'open') return
       this.#held.set(number, held)
       this.#take(number)
@@ -381,21 +389,28 @@ export class ClusterProcess {
 
   /** An outcome is said only by who holds the shard: another owner has it, or will have it, from the log. */
   #settle(number: number, held: Held, task: TakenTask): void {
+    const { id } = task
+    if (held.tasks.has(id)) return
+    held.tasks.add(id)
     const settled = async () => {
       const outcome = await held.shard.settle(task)
       if (outcome === 'elsewhere') return this.#passOn(number)
       if (!outcome || this.#held.get(number) !== held) return
-      await this.#patiently(() => this.#options.store.settle(task.id, outcome))
-      this.#wake(task.id)
+      // the log has it: whoever waits need not wait for the engine too
+      if (outcome.status === 'finished' && !this.#wake(id, outcome)) this.#options.store.tell({ settled: id, outcome })
+      await this.#patiently(() => this.#options.store.settle(id, outcome))
+      this.#wake(id)
     }
-    settled().catch((error) => {
-      if (!this.#closing.signal.aborted) this.#warn(`the outcome of ${task.id} cannot be kept`, error)
-    })
+    settled()
+      .catch((error) => {
+        if (!this.#closing.signal.aborted) this.#warn(`the outcome of ${id} cannot be kept`, error)
+      })
+      .finally(() => held.tasks.delete(id))
   }
 
   /** Begins a wait for a notice: an outcome is there, or it is time to look. */
-  #told(id: string): { wait(signal?: AbortSignal): Promise<void>; forget(): void } {
-    const { promise, resolve } = withResolvers()
+  #told(id: string): { wait(signal?: AbortSignal): Promise<TaskOutcome | undefined>; forget(): void } {
+    const { promise, resolve } = withResolvers<TaskOutcome | undefined>()
     const all = this.#waiting.get(id) ?? new Set()
     this.#waiting.set(id, all.add(resolve))
     return {
@@ -407,9 +422,12 @@ export class ClusterProcess {
     }
   }
 
-  #wake(id: string): void {
+  /** Wakes those who wait for a task here. Returns whether any do. */
+  #wake(id: string, outcome?: TaskOutcome): boolean {
     this.#fresh.delete(id)
-    for (const wake of this.#waiting.get(id) ?? []) wake()
+    const waiting = this.#waiting.get(id)
+    for (const wake of waiting ?? []) wake(outcome)
+    return waiting !== undefined
   }
 
   #warn(what: string, error: unknown): void {
@@ -417,9 +435,9 @@ export class ClusterProcess {
   }
 }
 
-function withResolvers(): { promise: Promise<void>; resolve: () => void } {
-  let resolve!: () => void
-  const promise = new Promise<void>((done) => {
+function withResolvers<T>(): { promise: Promise<T>; resolve: (value: T) => void } {
+  let resolve!: (value: T) => void
+  const promise = new Promise<T>((done) => {
     resolve = done
   })
   return { promise, resolve }
