@@ -286,9 +286,8 @@ export class PostgresLog implements ShardLog {
         if (!(await this.#send(() => chunk))) throw Object.assign(new Error('changed meanwhile'), { code: '40001' })
     }
     const { timeline, id } = this.#database
-    const text =
-      'update dramatis.shard set timeline = $4, high = 0, owner = $5 where cluster = $1 and shard = $2 and claim = $3'
-    await this.#query(text, [...this.#key, this.claim, timeline, id])
+    this.given = []
+    await this.#query(COMPARED, [...this.#key, this.claim, timeline, id])
   }
 
   /**
@@ -349,6 +348,11 @@ export class PostgresLog implements ShardLog {
     return new LogCorruptError(`the log of shard ${this.shard} is damaged at byte ${position}`, { offset: position })
   }
 }
+
+/** Outcomes may be gone of which the log knows: all that is open is given again, and ends as the log has it. */
+const COMPARED = `with again as (
+    update dramatis.task set given = null where cluster = $1 and shard = $2 and given = $3 and settled is null)
+  update dramatis.shard set timeline = $4, high = 0, owner = $5 where cluster = $1 and shard = $2 and claim = $3`
 
 const CHUNKS = `select position::float8, bytes from dramatis.chunk
   where cluster = $1 and shard = $2 and position >= $3 order by position limit $4`
