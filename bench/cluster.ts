@@ -15,9 +15,9 @@ import { median } from './statistics.ts'
 
 const PROGRAM = fileURLToPath(new URL('./programs/cluster-member.js', import.meta.url))
 const ROUNDS = 3
-const RUNS = 300
+const RUNS = 2_000
 const OPEN = 32
-const WARM_UP = 60
+const WARM_UP = 1_000
 const SHARDS = 6
 const REQUESTS = 100
 
@@ -134,6 +134,7 @@ export const b28: Benchmark<typeof KEYED> = {
   run: () =>
     withServer([KEYED], async (server) => {
       const [one, two] = (await membersOf(server.url, 'keyed', 2)) as [Member, Member]
+      await two.do({ answers: true })
       const [mine, theirs] = [await one.do({ shards: true }), await two.do({ shards: true })] as [number[], number[]]
       const all = Array.from({ length: 5_000 }, (_, n) => `key ${n}`)
       const keys = all.filter((key) => theirs.includes(shardOf(key, SHARDS)))

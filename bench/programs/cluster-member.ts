@@ -6,6 +6,8 @@ export interface Order {
   readonly runs?: { readonly count: number; readonly open: number; readonly prefix: string }
   readonly keys?: readonly string[]
   readonly shards?: true
+  /** Answers bare notices from now on. */
+  readonly answers?: true
 }
 
 const { url, name, log } = JSON.parse(process.argv[2] ?? '{}') as { url?: string; name: string; log?: string }
@@ -22,16 +24,18 @@ const options = {
 const cluster = url ? createTeam({ ...options, cluster: { url, name, shards: 6 } }) : undefined
 const team = cluster ?? createTeam({ ...options, stateManagement: { path: log ?? '', durability: 'commit' } })
 await team.start()
-if (url) {
+
+async function answerNotices(): Promise<void> {
   const client = new pg.Client(url)
   await client.connect()
   client.on('notification', ({ payload }) => void client.query('select pg_notify($1, $2)', ['bare_back', payload]))
   await client.query('listen bare_to')
 }
 
-async function done({ runs, keys }: Order): Promise<unknown> {
+async function done({ runs, keys, answers }: Order): Promise<unknown> {
   if (keys)
     return JSON.parse((await team.execute(JSON.stringify(keys), { threadId: keys[0] as string })).finalOutput ?? '[]')
+  if (answers) return answerNotices()
   if (!runs) return [...(cluster?.held.keys() ?? [])]
   let next = 0
   const one = async () => {

@@ -52,18 +52,14 @@ const KNOWN = `update dramatis.task set given = case when settled is not null th
  */
 const TAKE = `with log as materialized (
     select $1::text as cluster, * from unnest($2::int[], $3::uuid[]) log (shard, claim)),
-  before as materialized (
-    select $1::text as cluster, * from unnest($4::text[], $5::uuid[]) before (id, claim)),
   seen as (
-    update dramatis.shard s set timeline = $6, high = 0 from log
-    where s.cluster = log.cluster and s.shard = log.shard and s.claim = log.claim and s.timeline < $6),
+    update dramatis.shard s set timeline = $5, high = 0 from log
+    where s.cluster = log.cluster and s.shard = log.shard and s.claim = log.claim and s.timeline < $5),
   given as (
-    update dramatis.task t set given = claim from (
-      select t.cluster, t.id, before.claim from before
-      join dramatis.task t on t.cluster = before.cluster and t.id = before.id and t.status is null
-      join dramatis.shard s on s.cluster = t.cluster and s.shard = t.shard and s.claim = before.claim
-      for update of t skip locked) one
-    where t.cluster = one.cluster and t.id = one.id)
+    update dramatis.task t set given = (select claim from log where log.shard = t.shard)
+    where t.cluster = $1 and t.id = any(array(
+        select id from dramatis.task where cluster = $1 and id = any($4) and status is null for update skip locked))
+      and exists (select from dramatis.shard s, log where s.cluster = $1 and s.shard = t.shard and s.claim = log.claim))
   select t.* from log cross join lateral (
     select t.id, t.shard, t.hash, t.body, coalesce(t.at < (
         select e.at from dramatis.epoch e join dramatis.shard s on s.cluster = e.cluster and s.cut = e.timeline
@@ -198,13 +194,14 @@ export class PostgresStore implements ClusterStore {
     return this.#takes.ask(log)
   }
 
-  async #take(logs: readonly PostgresLog[]): Promise<TakenTask[][]> {
-    const [shards, claims] = [logs.map(({ shard }) => shard), logs.map(({ claim }) => claim)]
-    const given = logs.flatMap(({ given, claim }) => given.map((id) => ({ id, claim })))
-    const before = [given.map(({ id }) => id), given.map(({ claim }) => claim)]
-    const values = [this.#cluster, shards, claims, ...before, this.#database.timeline]
+  async #take(all: readonly PostgresLog[]): Promise<TakenTask[][]> {
+    const logs = new Map(all.map((log) => [log.shard, log])) // of a shard that was opened again, the later
+    const claims = Array.from(logs.values(), ({ claim }) => claim)
+    const given = [...logs.values()].flatMap((log) => log.given)
+    const values = [this.#cluster, [...logs.keys()], claims, given, this.#database.timeline]
     const { rows } = await this.#database.ask<TaskRow>(TAKE, values)
-    return logs.map((log) => {
+    return all.map((log) => {
+      if (logs.get(log.shard) !== log) return []
       const tasks = rows.filter(({ shard }) => shard === log.shard)
       log.given = tasks.map(({ id }) => id)
       return tasks

@@ -62,6 +62,10 @@ const MIGRATIONS: readonly string[] = [
   );
   alter table dramatis.checkpoint alter bytes set storage external;
   `,
+  `
+  -- The id first: a plan that was made while the table was empty reads no other tasks of the cluster.
+  alter table dramatis.task drop constraint task_pkey, add primary key (id, cluster);
+  `,
 ]
 
 /**

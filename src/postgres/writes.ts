@@ -90,8 +90,8 @@ type Write = Submit | Append | Settle
 
 /**
  * A new task of an owner counts as given to it, if no other one waits before. An append writes only where the last claim
- * is its own, and the log ends where it believes. The first outcome stays. Rows are looked up one by one, by all of their
- * key: with the cluster as a constant, a plan of an empty table reads the cluster's tasks for each of them.
+ * is its own, and the log ends where it believes. The first outcome stays. Tasks are not joined: a plan that is made
+ * while their table is empty would read all of them.
  */
 const WRITE = `with submit as materialized (
     select $1::text as cluster, * from json_to_recordset($2::json)
@@ -99,8 +99,6 @@ const WRITE = `with submit as materialized (
   append as materialized (
     select $1::text as cluster, * from json_to_recordset($3::json)
       i (shard int, claim uuid, "end" bigint, seq bigint, start int, length int)),
-  settle as materialized (
-    select $1::text as cluster, * from json_to_recordset($4::json) i (id text, said text, start int, length int)),
   fresh as (
     insert into dramatis.task (cluster, id, shard, hash, body, at, given)
     select cluster, id, shard, hash, substr($5::bytea, start, length), clock_timestamp() - age * interval '1 ms',
@@ -115,9 +113,9 @@ const WRITE = `with submit as materialized (
     insert into dramatis.chunk
     select cluster, shard, "end", incarnation, claim, substr($5::bytea, start, length) from fence),
   settled as (
-    update dramatis.task t
-    set status = said, result = substr($5::bytea, start, length), settled = clock_timestamp(), body = null
-    from settle i where t.cluster = i.cluster and t.id = i.id and t.status is null)
+    update dramatis.task set status = $4::jsonb -> id ->> 'said', settled = clock_timestamp(), body = null,
+      result = substr($5::bytea, ($4::jsonb -> id -> 'start')::int, ($4::jsonb -> id -> 'length')::int)
+    where cluster = $1 and id = any($6::text[]) and status is null)
   select id as key, given is not null as "isGiven" from fresh union all select claim::text, false from fence`
 
 interface Written {
@@ -156,7 +154,7 @@ export class Writes {
   async #write(writes: readonly Write[]): Promise<(Written | undefined)[]> {
     const submits: object[] = []
     const appends: object[] = []
-    const settles: object[] = []
+    const settles = new Map<string, object>()
     let start = 1
     for (const write of writes) {
       const place = { start, length: bytesOf(write).length }
@@ -167,11 +165,12 @@ export class Writes {
       } else if ('chunk' in write) {
         const { position, lastSeq } = write.chunk()
         appends.push({ shard: write.shard, claim: write.claim, end: position, seq: lastSeq, ...place })
-      } else settles.push({ id: write.id, said: write.outcome.status, ...place })
+      } else if (!settles.has(write.id)) settles.set(write.id, { said: write.outcome.status, ...place })
     }
-    const rows = [submits, appends, settles].map((each) => JSON.stringify(each))
+    const rows = [submits, appends, Object.fromEntries(settles)].map((each) => JSON.stringify(each))
     const bytes = Buffer.concat(writes.map(bytesOf))
-    const answer = await this.#database.query<Written>(WRITE, [this.#database.cluster, ...rows, bytes])
+    const values = [this.#database.cluster, ...rows, bytes, [...settles.keys()]]
+    const answer = await this.#database.query<Written>(WRITE, values)
     const written = new Map(answer.rows.map((row) => [row.key, row]))
     return writes.map((write) => {
       const key = 'task' in write ? write.task.id : 'chunk' in write ? write.claim : ''

@@ -45,7 +45,7 @@ t.test('replicas', { skip: !bin && 'no PostgreSQL is installed here', timeout: 0
 
   /** Resolves when a backend waits for a standby. */
   const waits = async () => {
-    const text = "select from pg_stat_activity where wait_event = 'SyncRep' and query like '%dramatis.chunk%'"
+    const text = "select from pg_stat_activity where wait_event = 'SyncRep' and query like 'with submit%'"
     while ((await primary.query(text)).length === 0);
   }
 

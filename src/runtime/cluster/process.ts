@@ -95,6 +95,8 @@ export class ClusterProcess {
   readonly #unable = new Set<number>()
   /** Shards that others have passed on for that reason. */
   readonly #passed = new Set<number>()
+  /** Outcomes that the engine is given. */
+  readonly #settling = new Set<Promise<void>>()
   readonly #closing = new AbortController()
   #look: Timer | undefined
   #news: Timer | undefined
@@ -227,6 +229,7 @@ export class ClusterProcess {
     }
     leaves()
     await Promise.all(this.shards.map((shard) => this.#release(shard)))
+    await Promise.all(this.#settling)
     this.#look?.cancel()
     await this.#options.store.leave()
   }
@@ -401,11 +404,15 @@ export class ClusterProcess {
       await this.#patiently(() => this.#options.store.settle(id, outcome))
       this.#wake(id)
     }
-    settled()
+    const settling = settled()
       .catch((error) => {
         if (!this.#closing.signal.aborted) this.#warn(`the outcome of ${id} cannot be kept`, error)
       })
-      .finally(() => held.tasks.delete(id))
+      .finally(() => {
+        held.tasks.delete(id)
+        this.#settling.delete(settling)
+      })
+    this.#settling.add(settling)
   }
 
   /** Begins a wait for a notice: an outcome is there, or it is time to look. */
