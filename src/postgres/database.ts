@@ -2,7 +2,7 @@
  * A process's connections to one PostgreSQL that may fail over. Each connection says first which database it has
  * reached; an answer counts only if its connection is of the timeline that the process knows, before and after.
  */
-import { createHash, randomInt } from 'node:crypto'
+import { randomInt } from 'node:crypto'
 import { hostname } from 'node:os'
 import type pg from 'pg'
 import type { ClusterTimes, NewMember } from '../runtime/cluster/cluster-store.ts'
@@ -84,10 +84,6 @@ const SILENT_MS = 10_000
 const LONGEST_PAUSE_MS = 1_000
 /** A pooler in transaction mode shows itself only while somebody else holds its connection, and not each time. */
 const POOLER_TRIES = 3
-/** Name of the channel on which processes of a cluster tell each other. */
-export const channelOf = (cluster: string) =>
-  `dramatis_${createHash('sha256').update(cluster).digest('hex').slice(0, 16)}`
-
 export class Database {
   readonly options: DatabaseOptions
   readonly #hosts: readonly string[]
@@ -109,6 +105,7 @@ export class Database {
   #pg: Pg | undefined
   readonly #serial = randomInt(2 ** 31 - 1)
   #self: NewMember | undefined
+  #channel: string | undefined
   #session: pg.Client | undefined
   #sessionSince = Number.POSITIVE_INFINITY
   #isProbed = false
@@ -126,6 +123,11 @@ export class Database {
 
   get cluster(): string {
     return this.options.cluster
+  }
+
+  /** On which processes of the cluster tell each other. */
+  get channel(): string {
+    return this.#joined(this.#channel)
   }
 
   /** Id of the member: a log has it as its owner. */
@@ -304,10 +306,14 @@ export class Database {
   }
 
   async #agreeOn(client: pg.Client, shards: number): Promise<void> {
-    await client.query('insert into dramatis.cluster values ($1, $2) on conflict do nothing', [this.cluster, shards])
-    const text = 'select shards from dramatis.cluster where cluster = $1'
-    const { rows } = await client.query<{ shards: number }>(text, [this.cluster])
+    await client.query('insert into dramatis.cluster (cluster, shards) values ($1, $2) on conflict do nothing', [
+      this.cluster,
+      shards,
+    ])
+    const text = 'select shards, channel from dramatis.cluster where cluster = $1'
+    const { rows } = await client.query<{ shards: number; channel: string }>(text, [this.cluster])
     const there = rows[0]?.shards ?? shards
+    this.#channel = rows[0]?.channel
     if (there !== shards) {
       const said = `the cluster '${this.cluster}' has ${there} shards and this process says ${shards}: their number stays as it was at the first start. Set cluster.shards to ${there}.`
       throw new ClusterShardsDifferError(said, { path: 'cluster.shards', got: shards, accepted: there })
@@ -425,7 +431,7 @@ export class Database {
       await client.connect()
       await this.#greet(client)
       await client.query('select pg_advisory_lock($1, $2)', [LOCK_CLASS, this.#serial])
-      await client.query(`listen ${channelOf(this.cluster)}`)
+      await client.query(`listen "${this.channel}"`)
       this.#sessionSince = systemClock.monotonic()
     } catch (error) {
       hangUp(client)

@@ -17,7 +17,7 @@ import {
 } from '../runtime/cluster/cluster-store.ts'
 import { systemClock } from '../shared/clock.ts'
 import { type DramatisError, describe } from '../shared/errors.ts'
-import { channelOf, Database, isPassing } from './database.ts'
+import { Database, isPassing } from './database.ts'
 import { LIVES, PostgresLog } from './shard-log.ts'
 import { Together, Writes } from './writes.ts'
 
@@ -108,7 +108,6 @@ interface Said {
 export class PostgresStore implements ClusterStore {
   readonly #shards: number
   readonly #database: Database
-  readonly #channel: string
   readonly #writes: Writes
   readonly #takes = new Together((logs: readonly PostgresLog[]) => this.#take(logs))
   readonly #outcomes = new Together((ids: readonly string[]) => this.#outcomesOf(ids))
@@ -125,7 +124,6 @@ export class PostgresStore implements ClusterStore {
   constructor({ url, name = 'default', shards = 16, durability, times, keep, warn }: PostgresStoreOptions) {
     this.#shards = shards
     this.#days = keep?.days ?? DEFAULT_DAYS
-    this.#channel = channelOf(name)
     this.#warn = warn ?? ((text) => process.emitWarning(text, 'DramatisWarning'))
     this.#database = new Database({
       url,
@@ -240,7 +238,7 @@ export class PostgresStore implements ClusterStore {
   }
 
   async #notify(texts: readonly string[]): Promise<undefined[]> {
-    await this.#database.ask(NOTIFY, [this.#channel, [...new Set(texts)]])
+    await this.#database.ask(NOTIFY, [this.#database.channel, [...new Set(texts)]])
     return texts.map(() => undefined)
   }
 
@@ -295,7 +293,15 @@ export class PostgresStore implements ClusterStore {
     if (!task) return undefined
     const { shard, hash, body } = task
     if (outcome) {
-      await this.#database.ask(PUT, [this.#cluster, id, shard, hash, outcome.status, outcome.body, this.#channel])
+      await this.#database.ask(PUT, [
+        this.#cluster,
+        id,
+        shard,
+        hash,
+        outcome.status,
+        outcome.body,
+        this.#database.channel,
+      ])
       this.#say(id, { outcome })
     } else if (body) await this.submit({ ...task, body }, undefined, SAID_MS) // it may have been begun before the failover
     return { shard, outcome }

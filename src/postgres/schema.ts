@@ -65,6 +65,8 @@ const MIGRATIONS: readonly string[] = [
   `
   -- The id first: a plan that was made while the table was empty reads no other tasks of the cluster.
   alter table dramatis.task drop constraint task_pkey, add primary key (id, cluster);
+  -- Whoever may connect may listen: notices have outcomes, so only who may read the tables knows where.
+  alter table dramatis.cluster add channel uuid not null default gen_random_uuid();
   `,
 ]
 

@@ -80,6 +80,7 @@ t.test('what is kept', { skip: !bin && 'no PostgreSQL is installed here', timeou
   await t.test('chunks of runs that are forgotten are dropped', async (t) => {
     const team = memberOf(t, server.url, 'few', { runs: 10 })
     await play(team, 400, 100_000)
+    while ((await logged('few')).first === 0) await team.execute('one more')
     await team.close()
     const { bytes, first } = await logged('few')
     t.comment(`${bytes} bytes from ${first} on`)
@@ -123,6 +124,7 @@ t.test('what is kept', { skip: !bin && 'no PostgreSQL is installed here', timeou
     await log.close()
     await before.leave()
     await server.query(`drop table dramatis.checkpoint;
+      alter table dramatis.cluster drop channel;
       alter table dramatis.shard drop cut, drop checkpoint, drop checkpoint_at;
       delete from dramatis.schema_version where version > 1`)
     const [store] = await Promise.all([joined(), joined().then((other) => other.leave())])

@@ -103,6 +103,19 @@ const promises: { readonly [name: string]: (join: Join) => Promise<void> } = {
     assert.deepEqual(idsOf(await member.store.take(log)), ['d'])
   },
 
+  async 'an owner is given what it submits once, behind what was accepted before, and so is the next one'(join) {
+    const [owner, other] = [await join(), await join()]
+    const log = await owner.open(4)
+    await other.store.submit(taskOf('a', 4))
+    assert.equal(await owner.store.submit(taskOf('b', 4), log), 'fresh')
+    assert.deepEqual(idsOf(await owner.store.take(log)), ['a', 'b'])
+    assert.deepEqual(await owner.store.take(log), [])
+    const given = (await owner.store.submit(taskOf('c', 4), log)) === 'given' ? ['c'] : []
+    assert.deepEqual([...given, ...idsOf(await owner.store.take(log))], ['c'])
+    await log.close()
+    assert.deepEqual(idsOf(await other.store.take(await other.open(4))), ['a', 'b', 'c'])
+  },
+
   async 'no task is passed over while others are accepted'(join) {
     const [owner, other] = [await join(), await join()]
     const log = await owner.open(0)
