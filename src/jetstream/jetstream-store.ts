@@ -195,6 +195,7 @@ export class JetStreamStore implements ClusterStore {
   }
 
   tell(notice: ClusterNotice): void {
+    if ('settled' in notice && notice.outcome) return // it is told when it is kept
     try {
       this.#brokers.connection.publish(this.#brokers.subjectOf('tell'), JSON.stringify(notice))
     } catch {
