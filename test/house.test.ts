@@ -32,7 +32,7 @@ const rooms: ReadonlyMap<string, number> = new Map(
     'runtime/cluster': 10, // events of runs from any process
     'runtime/testing': 15,
     'ai-sdk': 4,
-    postgres: 7,
+    postgres: 8, // writes, which go together in one commit
     jetstream: 5,
     bundling: 2,
     protocols: 29,

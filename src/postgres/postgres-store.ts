@@ -42,7 +42,7 @@ const VIEW = `select s.shard, s.position::float8, s.owner,
 export const MEMBERS = `select m.id, m.host, m.pid, m.address, m.version from dramatis.member m
   where m.cluster = $1 and $2::int is not null and ${LIVES} order by m.id`
 
-/** It was read, so a standby may not have it yet: a write says so. Its owner may have been given it by a lost answer. */
+/** A write, since a standby may not have yet what was read. The task is given again: an answer may be lost. */
 const KNOWN = `update dramatis.task set given = case when settled is not null then given end
   where cluster = $1 and id = $2 returning hash`
 

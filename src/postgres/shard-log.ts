@@ -221,7 +221,7 @@ export class PostgresLog implements ShardLog {
     }
   }
 
-  /** What waits goes out together, also what comes until the process's next statement begins. */
+  /** Blocks that wait go out together, also those that come until the process's next statement begins. */
   async #writeNext(): Promise<void> {
     let group: readonly WaitingBlock[] = []
     let end = this.#logEnd

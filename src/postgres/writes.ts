@@ -1,5 +1,5 @@
 /**
- * What a process writes, most of it one statement at a time: all that waits meanwhile goes with the next one, in one
+ * Writes of a process, most of them one statement at a time: all that waits meanwhile goes with the next one, in one
  * commit. A statement that is sent and answered costs more than the rows that it writes.
  */
 import type { ClusterTask, TaskOutcome } from '../runtime/cluster/cluster-store.ts'
@@ -48,7 +48,7 @@ export class Together<Item, Answer> {
     this.#isAsking = false
   }
 
-  /** One that the database refuses is no harm to the others. */
+  /** Asks for each alone if the database refuses them together: only the one at fault is told. */
   async #askSome(some: readonly Waiting<Item, Answer>[]): Promise<void> {
     try {
       const answers = await this.#ask(some.map(({ item }) => item))
@@ -77,7 +77,7 @@ interface Submit {
 interface Append {
   readonly shard: number
   readonly claim: string
-  /** What is to be written when it comes to that, the same each time. */
+  /** Makes the chunk when it is to be written. It is the same each time. */
   readonly chunk: () => Chunk
 }
 
@@ -89,9 +89,9 @@ interface Settle {
 type Write = Submit | Append | Settle
 
 /**
- * A new task of an owner counts as given to it, if no other one waits before. An append writes only where the last claim
- * is its own, and the log ends where it believes. The first outcome stays. Tasks are not joined: a plan that is made
- * while their table is empty would read all of them.
+ * A new task of an owner counts as given to it, if no other one waits before. An append writes only where the last
+ * claim is its own, and the log ends where it believes. The first outcome stays. Tasks are not joined: a plan that is
+ * made while their table is empty would read all of them.
  */
 const WRITE = `with submit as materialized (
     select $1::text as cluster, * from json_to_recordset($2::json)

@@ -137,8 +137,8 @@ export interface TaskState {
 }
 
 /**
- * Something to look at: new tasks of a shard, the outcome of one (with it, if the log of its shard has that it finished:
- * then an engine that cannot tell as much tells nothing), a member that gives its shards up, a shard that is
+ * Something to look at: new tasks of a shard, the outcome of one (with it, if the log of its shard has that it
+ * finished: then an engine that cannot tell as much tells nothing), a member that gives its shards up, a shard that is
  * passed on with the version whose code cannot go on with it, or what a member says of its waits, in up to 4,000
  * characters.
  */
