@@ -122,7 +122,7 @@ export type {
 } from './actors/definition/model.ts'
 
 // Runs, and what a team says of itself.
-export type { EventOptions, ResumeOptions, Run, RunOptions } from './runtime/runs/run.ts'
+export type { EventOptions, ResumeOptions, Run, RunOptions, TextOptions, ThreadView } from './runtime/runs/run.ts'
 export type { RunFilter, RunStatus, RunSummary } from './runtime/runs/run.ts'
 export type { ApprovalAnswer, ApprovedCall } from './actors/definition/approval.ts'
 export type { ApprovalPolicy, Approvers } from './actors/definition/tool.ts'

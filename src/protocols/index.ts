@@ -12,6 +12,7 @@ import { type BlackboardConfig, blackboard } from './blackboard.ts'
 import { type CollaborateConfig, collaborate } from './collaborate.ts'
 import { type ConsensusConfig, consensus } from './consensus.ts'
 import { type DebateConfig, debate } from './debate.ts'
+import { type HandoffConfig, handoff } from './handoff.ts'
 import { type HierarchicalConfig, hierarchical } from './hierarchical.ts'
 import { type ParallelConfig, parallel } from './parallel.ts'
 import { type SequentialConfig, sequential } from './sequential.ts'
@@ -84,6 +85,7 @@ export type BuiltInConfig<Name extends AgentName> =
   | DebateConfig<Name>
   | HierarchicalConfig<Name>
   | CollaborateConfig<Name>
+  | HandoffConfig<Name>
   | SupervisorConfig<Name>
 
 /**
@@ -104,6 +106,7 @@ const strategies: readonly Strategy[] = [
   debate,
   hierarchical,
   collaborate,
+  handoff,
   supervisor,
   custom,
 ]

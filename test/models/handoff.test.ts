@@ -50,7 +50,7 @@ const byRule =
   ({ agent }) =>
     agent === 'triage' ? handsTo('refunds', {}, words) : answer
 
-const HANDED = 'user: "triage" has handed this conversation over to you: Refund order-7.'
+const HANDED = 'user: triage has handed this conversation to you: Refund order-7.'
 
 t.test('who answers is told the conversation, and the task once', async (t) => {
   const { team, told } = deskOf(t, byRule('One moment.'))
@@ -63,7 +63,7 @@ t.test('a task that says again what was asked is not told again; a summary is to
     agent === 'triage' ? handsTo('refunds', { task: 'Refund it.', summary: 'It is order-7.' }) : 'done'
   const { team, told } = deskOf(t, answers)
   await team.execute('Refund it.')
-  const note = 'user: "triage" has handed this conversation over to you.\n\nIt is order-7.'
+  const note = 'user: triage has handed this conversation to you. It is order-7.'
   t.same(told('refunds'), [['user: Refund it.', note]])
 })
 
@@ -107,7 +107,7 @@ t.test('so does a thread whose answers code gives, and one that is handed on and
     return asked % 2 === 1 ? handsTo('refunds') : 'It is a lamp.'
   })
   for (const query of ['one', 'two']) await back.team.execute(query, { threadId: 'ann' })
-  const note = 'user: "refunds" has handed this conversation over to you: It is no refund.'
+  const note = 'user: refunds has handed this conversation to you: It is no refund.'
   t.same(back.told('triage').at(1), ['user: one', HANDED, note])
   t.same(back.told('refunds').at(-1), ['user: one', HANDED, 'assistant: It is a lamp.', 'user: two', HANDED])
 })
@@ -181,7 +181,7 @@ t.test('code that hands off to a model gives it the request; the form of the ans
   })
   const result = await team.execute('My lamp is broken.', { output: z.object({ euros: z.number() }) })
   t.match(result.data, { euros: 49 })
-  t.same(told('refunds'), [['user: My lamp is broken.', 'user: "router" has handed this conversation over to you.']])
+  t.same(told('refunds'), [['user: My lamp is broken.', 'user: router has handed this conversation to you.']])
   t.ok(model.requests[0]?.jsonSchema)
 })
 
@@ -210,8 +210,8 @@ t.test('what tools have answered is told in words; calls beside the handoff stay
   await team.execute('My lamp is broken.', { threadId: 'ann' })
   t.match(told('refunds')[0], [
     'user: My lamp is broken.',
-    /^user: "triage" has used its tools:\nassistant: \(calls find .*order-7.*\)\ntool: order-7 cost 49 euros$/,
-    /handed this conversation over to you: Refund\.$/,
+    /^user: "triage" has used its tools:\nassistant: \(calls find .*order-7.*\)\ntool: order-7 cost 49 euros\nassistant: \(calls find .*order-8.*\)\ntool: order-8 cost 49 euros$/,
+    /handed this conversation to you: Refund\.$/,
   ])
   await team.execute('Thanks.', { threadId: 'ann' })
   t.same(told('triage').at(-1), [

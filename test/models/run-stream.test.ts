@@ -17,9 +17,9 @@ async function partsOf<T>(run: Pick<Run<T>, 'stream'>, after?: number): Promise<
   return parts
 }
 
-/** The parts in short. */
+/** The parts in short, but for who speaks. */
 function shown(parts: readonly StreamPart<unknown>[]): string[] {
-  return parts.map((part) => {
+  return parts.flatMap((part) => {
     switch (part.type) {
       case 'text':
         return `${part.agent} ${part.round}${part.final ? '' : ' draft'}: ${part.text}`
@@ -31,6 +31,8 @@ function shown(parts: readonly StreamPart<unknown>[]): string[] {
         return `${part.agent} ${part.round} superseded: ${part.reason}`
       case 'object':
         return JSON.stringify(part.object)
+      case 'speaker':
+        return []
       default:
         return part.type
     }
@@ -335,7 +337,10 @@ t.test('a run without pieces has its answer at the end, one that fails has its e
   ])
   t.same(shown(await partsOf(team.launch('go', { stream: false }))), ['$orchestrator 1: The whole', 'run.finished'])
   const parts = await partsOf(team.launch('go'))
-  t.match(parts, [{ type: 'run.finished', result: { success: false } }])
+  t.match(parts, [
+    { type: 'speaker', agent: 'ann', from: null },
+    { type: 'run.finished', result: { success: false } },
+  ])
   t.throws(() => team.launch('go', { stream: 'yes' as never }), {
     code: 'CONFIGURATION',
     message: /stream.*true or false/,

@@ -133,7 +133,7 @@ t.test('after a handoff the other one answers, and the model is not asked again'
   const { team, model } = modelTeam(t, answers, pair, { orchestration: asksAnn })
   t.equal((await team.execute('go')).finalOutput, 'all is dug')
   t.equal(model.requests.length, 2)
-  t.equal(lastOf(model.requests[1])?.content, '"ann" has handed this conversation over to you: dig on\n\nhalf is dug')
+  t.equal(lastOf(model.requests[1])?.content, 'ann has handed this conversation to you: dig on. half is dug.')
 })
 
 t.test('the blackboard is a tool where the team says that it has one', async (t) => {

@@ -20,12 +20,11 @@ import { howMany } from '../how-many.ts'
 
 const desk = fileURLToPath(new URL('../fixtures/durability/refund-desk.js', import.meta.url))
 const preload = new URL('../fixtures/durability/dies-at-write.js', import.meta.url).href
-const kills = howMany(6, 50)
 const { SEED = '1' } = process.env
 
 /** Starts the desk. It dies at that write to its log, or says what it came to. */
-async function live(t: Test, folder: string, baseURL: string, diesAt: string): Promise<object | undefined> {
-  const child = spawn(process.execPath, ['--import', preload, desk, folder, baseURL], {
+async function live(t: Test, given: readonly string[], diesAt: string): Promise<object | undefined> {
+  const child = spawn(process.execPath, ['--import', preload, desk, ...given], {
     env: { ...process.env, DIES_AT_WRITE: diesAt },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
@@ -39,26 +38,27 @@ function answerTo({ number, body, prompt }: SeenCall): Answer {
   const call = (name: string, input: object | string) => ({ toolCalls: [{ id: `call-${number}`, name, input }] })
   const done = '{"order":"order-7","euros":49}'
   const isTriage = String(body.messages[0]?.content).startsWith('You are triage')
+  const isAnswered = body.messages.some(({ role, content }) => role === 'assistant' && content === done)
+  if (isAnswered) return { text: done }
   if (isTriage) {
-    const isAnswered = body.messages.some(({ role, content }) => role === 'assistant' && content === done)
-    if (isAnswered) return { text: done }
     return { text: 'One moment.', ...call('handoff', { to: 'refunds', task: 'Refund order-7.' }) }
   }
   if (body.messages.at(-1)?.role !== 'tool') return call('pay', '{"order":"order-7"') // cut off
   return prompt.startsWith('Error') ? call('pay', { order: 'order-7', euros: 49 }) : { text: done }
 }
 
-t.test('a desk that was killed gives the same answers, and has paid once', async (t) => {
-  t.setTimeout(3_600_000)
+async function play(t: Test, strategy: string, kills: number, speakers: readonly string[]): Promise<SeenCall[]> {
+  const asked: SeenCall[] = []
   const server = await modelServer(t)
   const faults: string[] = []
   server.always((call) => {
+    asked.push(call)
     const found = faultsOf(call.body)
     faults.push(...found)
     return found.length === 0 ? answerTo(call) : { status: 400, body: { object: 'error', message: found.join('; ') } }
   })
   const dice = new Dice(Number(SEED))
-  const answer = { success: true, data: { order: 'order-7', euros: 49 } }
+  const answers = speakers.map((speaker) => ({ success: true, data: { order: 'order-7', euros: 49 }, speaker }))
   let killed = 0
   for (let round = 1; killed < kills; round++) {
     const folder = folderOf(t)
@@ -66,15 +66,28 @@ t.test('a desk that was killed gives the same answers, and has paid once', async
     const moments: string[] = []
     for (let death = 1; !result && death <= 3; death++) {
       moments.push(`${1 + dice.upTo(death === 1 ? 32 : 8)} ${dice.pick(['before', 'within', 'after'])}`)
-      result = await live(t, folder, server.baseURL, moments.at(-1)!)
+      result = await live(t, [folder, server.baseURL, strategy], moments.at(-1)!)
       if (!result) killed += 1
     }
-    result ??= await live(t, folder, server.baseURL, '')
+    result ??= await live(t, [folder, server.baseURL, strategy], '')
     const how = `killed at ${moments.join(', ')}`
-    t.match(result, [answer, answer], how)
+    t.match(result, answers, how)
     const keys = new Set(readFileSync(join(folder, 'payments'), 'utf8').trim().split('\n'))
     t.equal(keys.size, 1, `${how}: ${[...keys].join()}`)
     if (round > 4 * kills) t.fail(`${killed} kills in ${round} rounds`)
   }
   t.same(faults, [])
+  return asked
+}
+
+t.test('a desk that was killed gives the same answers, and has paid once', async (t) => {
+  t.setTimeout(3_600_000)
+  await play(t, 'sequential', howMany(6, 50), ['refunds', 'triage'])
+})
+
+t.test('so does one whose agents share the conversation: the specialist has the second message', async (t) => {
+  t.setTimeout(3_600_000)
+  const asked = await play(t, 'handoff', howMany(6, 50), ['refunds', 'refunds'])
+  const ofTriage = asked.filter(({ body }) => String(body.messages[0]?.content).startsWith('You are triage'))
+  t.notOk(ofTriage.some(({ body }) => body.messages.some(({ content }) => content === 'How much was it?')))
 })

@@ -330,7 +330,7 @@ t.test('a task can be handed on from agent to agent, and who delegated it gets t
   t.same(statuses(run), ['lead completed', 'first handed_off', 'second handed_off', 'third completed'])
 })
 
-t.test('rule 21: a task that is handed back and forth reaches the bound of delegations', async (t) => {
+t.test('rule 21: a task that is handed back and forth reaches the bound of handoffs', async (t) => {
   let turns = 0
   const passes =
     (to: string): Receive =>
@@ -341,8 +341,8 @@ t.test('rule 21: a task that is handed back and forth reaches the bound of deleg
   const team = openTeam(t, { a: passes('b'), b: passes('a') })
   const answer = outcomeOf(ask(team, 'a'))
   await team.clock.runToIdle()
-  t.match(JSON.stringify(answer.error), 'maxDelegationDepth is 8')
-  t.equal(turns, 9)
+  t.match(JSON.stringify(answer.error), 'maxHandoffs is 10')
+  t.equal(turns, 11)
 })
 
 t.test('a target that hands the task back before it has acknowledged it is in no deadlock', async (t) => {
@@ -354,7 +354,7 @@ t.test('a target that hands the task back before it has acknowledged it is in no
     const team = openTeam(t, { a: passes('b'), b: passes('a') }, { seed })
     const answer = outcomeOf(ask(team, 'a'))
     await team.clock.runToIdle()
-    t.match(JSON.stringify(answer.error), 'maxDelegationDepth is 8', `seed ${seed}`)
+    t.match(JSON.stringify(answer.error), 'maxHandoffs is 10', `seed ${seed}`)
   }
 })
 

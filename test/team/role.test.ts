@@ -53,6 +53,7 @@ const fields: Omit<Required<RoleInfo>, 'name' | 'trust'> = {
   maxParallelToolCalls: 3,
   delegationAllowed: false,
   canDelegateTo: ['b'],
+  canHandoffTo: ['b'],
   canBeDelegatedTo: false,
   escalateTo: 'b',
   sharedWith: ['c'],

@@ -4,7 +4,7 @@
  */
 import type { ErrorData } from '../../shared/errors.ts'
 import type { ToolSpec } from './model.ts'
-import type { ContextStrategy, GuardedBy, RoleInfo } from './role.ts'
+import type { ContextStrategy, FloorHistory, GuardedBy, RoleInfo } from './role.ts'
 import type { AgentStatus } from './task.ts'
 
 /** Part of an assignment that says what a thread loads. */
@@ -67,6 +67,8 @@ export interface Assignment extends CodeAssignment {
   messagesPerTurn: number
   /** Strategy that chooses the model's context; undefined: the default strategy. */
   contextStrategy: ContextStrategy | undefined
+  /** Set if it shares the conversation of a thread with others: what the next speaker sees of it. */
+  floor?: FloorHistory | undefined
   /** JSON schema of the answers of its model. */
   output?: object | undefined
   /** Checks that the host has for the agent; undefined without any. */

@@ -36,7 +36,7 @@ export type { EscalationOutcome } from './task.ts'
  * its name is unique in the run, and no other run sees it. 'team': it stays, like an agent that `addAgent` has added.
  * `isolation`: as in the roles of the team.
  */
-export type SpawnRole = RoleInfo & {
+export type SpawnRole = Omit<RoleInfo, 'canHandoffTo'> & {
   module?: string
   tools?: readonly Exclude<ToolReference, Tool>[]
   lifetime?: 'run' | 'team'
@@ -48,7 +48,11 @@ export type SpawnRole = RoleInfo & {
  * registry, an agents.yaml: the name of a class, and a path relative to the file. Without both, the type is only a
  * prompt.
  */
-export type AgentType = RoleInfo & { class?: string; module?: string; tools?: readonly Exclude<ToolReference, Tool>[] }
+export type AgentType = Omit<RoleInfo, 'canHandoffTo'> & {
+  class?: string
+  module?: string
+  tools?: readonly Exclude<ToolReference, Tool>[]
+}
 
 /**
  * Second argument of a handler: the agent, its state, and the verbs. A verb with an effect is a step: a turn that is

@@ -4,6 +4,7 @@
  */
 import { ConfigurationError, ReplyInvalidError, shown } from '../../shared/errors.ts'
 import type { OrchestratorContext } from './context.ts'
+import type { ModelMessage } from './model.ts'
 import { readingFor, type Schema } from './tool.ts'
 
 /** Result of a script: the answer as text, or as text with structured data. */
@@ -13,13 +14,23 @@ export type ScriptResult = string | { content: string; structuredData?: unknown 
 export type Protocol =
   | {
       name: string
-      run(orchestrator: OrchestratorContext, query: string): Promise<ScriptResult>
+      /** `speaker`: agent that the caller of the run, or its thread, wants to speak first. */
+      run(orchestrator: OrchestratorContext, query: string, speaker?: string): Promise<ScriptResult>
       /** Set for a script of the user's own: the runtime cannot know what it waits for besides its verbs. */
       foreign?: true
       /** Text of the user's own function, to notice that it has changed. */
       text?: string
     }
   | { name: string; module: URL | string; config?: object }
+
+/**
+ * Returns what the next speaker sees of a conversation. It runs in the host, once for each handoff; what it returns is
+ * logged. Calls of tools stay with their results.
+ */
+export type HandoffFilter = (
+  messages: readonly ModelMessage[],
+  handoff: { readonly from: string; readonly to: string; readonly task: string; readonly summary: string },
+) => readonly ModelMessage[]
 
 /**
  * A protocol of your own, with the verbs that the built-in ones use. `run` is a closure in the host and must not block.

@@ -147,6 +147,11 @@ export interface RoleInfo<Name extends string = string, Data = unknown> extends 
   delegationAllowed?: boolean
   /** Names of the only agents of the team that it may delegate to. Default: all agents. */
   canDelegateTo?: readonly string[]
+  /**
+   * Names of the only agents to which it may hand its duty to answer off. Its model has the tool `handoff` then.
+   * Default: those of `canDelegateTo`.
+   */
+  canHandoffTo?: readonly string[]
   /** Says whether others may delegate tasks to it, or `collaborate` broadcast them. Default: true. */
   canBeDelegatedTo?: boolean
   /** Name of its manager, which is asked when the agent cannot go on, and which gets its reports. */
@@ -390,6 +395,9 @@ export const LOOP_FOUND = 'model.loop'
 
 /** Verb that tells a model's turn about the agents that it may turn to. */
 export const MODEL_TURN = 'model.turn'
+
+/** Part of a shared conversation that the next speaker sees; 'filter': a function of the team returns it. */
+export type FloorHistory = 'conversation' | 'summary' | 'task' | 'filter'
 
 /** Verb by which the target of a handoff confirms that it has not refused the task. */
 export const ACKNOWLEDGE = 'handoff.acknowledge'

@@ -6,9 +6,9 @@
 import type { Patch } from 'immer'
 import type { AgentMessage } from '../../mailbox/message.ts'
 import { own } from '../../shared/values.ts'
-import { lengthOf, textOf, transcriptOf, withoutReasoning } from '../definition/content.ts'
-import type { ModelMessage } from '../definition/model.ts'
-import type { ContextStrategy } from '../definition/role.ts'
+import { contentFault, lengthOf, textOf, transcriptOf, withoutReasoning } from '../definition/content.ts'
+import type { ModelMessage, ToolCall } from '../definition/model.ts'
+import type { ContextStrategy, FloorHistory } from '../definition/role.ts'
 import { counted, type Summary, spoken, summaryMessage } from './summary.ts'
 
 /*
@@ -84,6 +84,10 @@ export interface SpokenTurn {
   /** Id of the message that the turn handled. */
   readonly id: string
   readonly messages: readonly ModelMessage[]
+  /** Agent that alone sees the turn, in a conversation that several share. */
+  readonly for?: string
+  /** Set if that agent sees nothing of what stands before. Turns in whose place it stands, also if they come later. */
+  readonly instead?: readonly string[]
 }
 
 export const NO_CONVERSATION: Conversation = Object.freeze({ turns: [] })
@@ -91,12 +95,19 @@ export const NO_CONVERSATION: Conversation = Object.freeze({ turns: [] })
 /** Returns all messages that were not dropped, oldest first. */
 export const historyOf = ({ turns }: Conversation): ModelMessage[] => turns.flatMap(({ messages }) => messages)
 
-export function withTurn(conversation: Conversation, id: string, said: readonly ModelMessage[]): Conversation {
+/** `alone`: agent that alone sees the turn. */
+export function withTurn(
+  conversation: Conversation,
+  id: string,
+  said: readonly ModelMessage[],
+  alone?: string,
+): Conversation {
   const { turns } = conversation
   const messages = withResults(said).map(kept)
   const before = turns.find((turn) => turn.id === id)
-  if (!before) return { ...conversation, turns: [...turns, { id, messages }] }
-  const together = { id, messages: [...before.messages, ...messages] }
+  if (!before)
+    return { ...conversation, turns: [...turns, { id, messages, ...(alone !== undefined && { for: alone }) }] }
+  const together = { ...before, messages: [...before.messages, ...messages] }
   return { ...conversation, turns: turns.map((turn) => (turn === before ? together : turn)) }
 }
 
@@ -113,7 +124,8 @@ export function withoutFirst(conversation: Conversation, count: number, summary:
   for (const turn of conversation.turns) {
     const messages = turn.messages.slice(left)
     left -= turn.messages.length - messages.length
-    if (messages.length > 0) turns.push(messages.length === turn.messages.length ? turn : { ...turn, messages })
+    if (messages.length > 0 || turn.messages.length === 0)
+      turns.push(messages.length === turn.messages.length ? turn : { ...turn, messages })
   }
   return { ...conversation, turns, ...(summary && { summary }) }
 }
@@ -219,6 +231,68 @@ const isSame = (one: Summary | undefined, other: Summary | undefined) =>
   one?.text === other?.text && one?.messages === other?.messages
 
 /*
+ * A conversation that several agents share, of whom one speaks at a time (strategy handoff). Each sees what was said by
+ * all who spoke for a run, and besides what is for it alone: what others than the user have asked it, and what a
+ * handoff has shown it in the place of the conversation.
+ */
+
+/** Returns what an agent sees of a conversation. */
+export function seenBy(conversation: Conversation, agent: string): Conversation {
+  const { turns } = conversation
+  if (turns.every((turn) => turn.for === undefined)) return conversation
+  const seen = turns.filter((turn) => turn.for === undefined || turn.for === agent)
+  const from = seen.findLastIndex(({ instead }) => instead !== undefined)
+  if (from < 0) return { ...conversation, turns: seen }
+  const { summary: _, ...rest } = conversation
+  return { ...rest, turns: seen.slice(from).filter(({ id }) => !seen[from]!.instead?.includes(id)) }
+}
+
+/**
+ * Returns messages for a model that has these tools. Calls of other tools are told in words, message by message, since
+ * providers refuse calls of tools that they are not offered.
+ */
+export function withCallsOf(tools: ReadonlySet<string>, messages: readonly ModelMessage[]): ModelMessage[] {
+  const open = new Set<string>()
+  const told = new Map<string, ToolCall>()
+  return messages.map((message) => {
+    const { content, toolCalls = [], toolCallId = '', ...rest } = message
+    if (message.role === 'tool') {
+      if (open.delete(toolCallId)) return message
+      const { name = 'of another agent', input = '' } = told.get(toolCallId) ?? {}
+      return {
+        role: 'user',
+        content: `The tool ${name} was called with ${input}. Its result:\n${transcriptOf(content)}`,
+      }
+    }
+    const isOffered = toolCalls.every(({ name }) => tools.has(name))
+    for (const call of toolCalls) {
+      if (isOffered) open.add(call.id)
+      else told.set(call.id, call)
+    }
+    return isOffered ? message : { ...rest, content: transcriptOf(content) }
+  })
+}
+
+/** Returns what the next speaker gets of the conversation that both share: all of it, or what `history` says. */
+function shared(history: FloorHistory, before: Conversation, current: SpokenTurn, to: string): readonly SpokenTurn[] {
+  const { summary, turns } = before
+  if (history === 'summary' || history === 'task') return [onlyFor(to, [...turns, current], [])]
+  const opening = summary && { id: `${current.id}-before`, for: to, messages: [summaryMessage(summary)] }
+  return [...(opening ? [opening] : []), ...turns, { ...current, messages: current.messages.map(kept) }]
+}
+
+/** Returns the turn in which a handoff shows an agent messages in the place of those turns. */
+export function onlyFor(to: string, turns: readonly SpokenTurn[], messages: readonly ModelMessage[]): SpokenTurn {
+  const last = turns.at(-1)?.id ?? ''
+  return {
+    id: `${last}-for-${to}`,
+    for: to,
+    instead: turns.flatMap(({ id, instead = [] }) => [id, ...instead]),
+    messages,
+  }
+}
+
+/*
  * The conversation that an agent hands over with its task. A model that answers in the place of another one reads what
  * was said until then, turn by turn, as a part of its own conversation. A turn that it knows does not come twice.
  */
@@ -229,6 +303,16 @@ export interface HandedOver {
   task: { description: string }
   summary?: string
   said?: readonly SpokenTurn[]
+  /** Agents that have handed it on one after the other with no word, tool or question in between. */
+  silent?: readonly string[]
+  /** True if nobody may hand it on again. */
+  last?: true
+}
+
+/** Conversation as a turn hands it over. `isSilent`: the turn has neither said nor done anything. */
+export interface Heard {
+  readonly said: readonly SpokenTurn[]
+  readonly isSilent: boolean
 }
 
 /** Limit of the earlier turns, in characters: they are sent with the message. */
@@ -277,26 +361,33 @@ function toolsOf(messages: readonly ModelMessage[], agent: string): ModelMessage
 }
 
 /** Returns the conversation with the turns that came with the message, without those that it has. */
-export function withHandedOver(conversation: Conversation, message: AgentMessage): Conversation {
+export function withHandedOver(conversation: Conversation, handed: HandedOver | undefined): Conversation {
+  if (!handed?.said) return conversation
   const known = new Set(conversation.turns.map(({ id }) => id))
-  const turns = (handedOverIn(message)?.said ?? []).filter(({ id }) => !known.has(id))
+  const turns = handed.said.filter(({ id }) => !known.has(id))
   return turns.length === 0 ? conversation : { ...conversation, turns: [...conversation.turns, ...turns] }
 }
 
 /** Tells a model that it answers now, and what it is to do if that was not said already. */
-export function handoffText({ from, task, summary, said = [] }: HandedOver): string {
+export function handoffText({ from, task, summary, said = [], last }: HandedOver): string {
   const asked = historyOf({ turns: said }).findLast(({ role }) => role === 'user')
   const isSaid = asked !== undefined && textOf(asked.content) === task.description
-  const about = isSaid ? '.' : `: ${task.description}`
-  return [`"${from}" has handed this conversation over to you${about}`, ...(summary ? [summary] : [])].join('\n\n')
+  const about = isSaid ? '.' : `: ${sentence(task.description)}`
+  return [
+    `${from} has handed this conversation to you${about}`,
+    ...(summary ? [sentence(summary)] : []),
+    ...(last ? ['It cannot be handed on again: answer it yourself.'] : []),
+  ].join(' ')
 }
+
+const sentence = (text: string): string => (/[\p{L}\p{N}]$/u.test(text) ? `${text}.` : text)
 
 /**
  * Reads what was handed over with a message; undefined if it is no such message. Its sender may have written anything.
  */
 export function handedOverIn({ type, metadata }: Pick<AgentMessage, 'type' | 'metadata'>): HandedOver | undefined {
   const handoff: unknown = type === 'delegate' ? own(metadata, 'handoff') : undefined
-  const { from, task, summary, said } = Object(handoff) as Partial<Record<keyof HandedOver, unknown>>
+  const { from, task, summary, said, silent, last } = Object(handoff) as Partial<Record<keyof HandedOver, unknown>>
   const { description } = Object(task) as { description?: unknown }
   if (typeof from !== 'string' || typeof description !== 'string') return undefined
   return {
@@ -304,17 +395,30 @@ export function handedOverIn({ type, metadata }: Pick<AgentMessage, 'type' | 'me
     task: { description },
     ...(typeof summary === 'string' && { summary }),
     ...(Array.isArray(said) && said.every(isTurn) && { said }),
+    ...(Array.isArray(silent) && { silent: silent.map(String) }),
+    ...(last === true && { last }),
   }
 }
 
 function isTurn(turn: unknown): turn is SpokenTurn {
-  const { id, messages } = Object(turn) as Partial<Record<keyof SpokenTurn, unknown>>
-  return typeof id === 'string' && Array.isArray(messages) && messages.every(isWord)
+  const { id, messages, for: alone = '', instead = [] } = Object(turn) as Partial<Record<keyof SpokenTurn, unknown>>
+  return typeof id === 'string' && typeof alone === 'string' && Array.isArray(instead) && areMessages(messages)
 }
 
-function isWord(message: unknown): boolean {
-  const { role, content } = Object(message) as Partial<Record<keyof ModelMessage, unknown>>
-  return (role === 'user' || role === 'assistant') && typeof content === 'string'
+/** Checks for messages of a conversation, in which calls of tools may stand. */
+export const areMessages = (messages: unknown): messages is ModelMessage[] =>
+  Array.isArray(messages) && messages.every(isSaid)
+
+function isSaid(message: unknown): boolean {
+  const { role, content, toolCalls = [], toolCallId } = Object(message) as Partial<Record<keyof ModelMessage, unknown>>
+  if (contentFault(content, '') || !Array.isArray(toolCalls) || !toolCalls.every(isCall)) return false
+  if (role === 'tool') return typeof toolCallId === 'string'
+  return role === 'assistant' || (role === 'user' && toolCalls.length === 0)
+}
+
+function isCall(call: unknown): boolean {
+  const { id, name, input } = Object(call) as Record<string, unknown>
+  return [id, name, input].every((field) => typeof field === 'string')
 }
 
 /*
@@ -356,6 +460,8 @@ export interface Floor {
   readonly from: number
   /** Agents that models play: they read the conversation. */
   readonly readers: ReadonlySet<string>
+  /** Set if the readers share the conversation: what the next of them gets of it. */
+  readonly shared: FloorHistory | undefined
 }
 
 export class PassingOn {
@@ -381,8 +487,25 @@ export class PassingOn {
   /** Returns the conversation for an agent that answers from now on; undefined if it is no model, or code asks. */
   saidTo(to: string): readonly SpokenTurn[] | undefined {
     if (!this.#floor?.readers.has(to)) return undefined
-    const { before, id, agent, from } = this.#floor
-    return handedOver(before, { id, messages: this.#said().slice(from) }, agent)
+    const { before, id, agent, from, shared: history } = this.#floor
+    const current = { id, messages: this.#said().slice(from) }
+    return history === undefined ? handedOver(before, current, agent) : shared(history, before, current, to)
+  }
+
+  /** Returns the text that goes with a handoff; undefined if the next speaker needs none besides `said`. */
+  async toldWith(said: readonly SpokenTurn[] | undefined, given: string | undefined): Promise<string | undefined> {
+    if (this.#floor?.shared === 'summary') return [given, await this.summary()].filter((text) => text).join('\n\n')
+    return given === undefined && !said ? this.summary() : given
+  }
+
+  /** True if the turn has neither said nor done anything yet. */
+  get isSilent(): boolean {
+    return (
+      this.#floor !== undefined &&
+      !this.#said()
+        .slice(this.#floor.from)
+        .some(({ role }) => role !== 'user')
+    )
   }
 
   /** Returns a summary, which is paid for once, however many agents get it at a time. */

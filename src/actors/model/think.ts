@@ -239,7 +239,7 @@ class Loop<T> {
   constructor(turn: ThinkingTurn, request: Thinking<T>, background: Background<T>) {
     this.#turn = turn
     this.#request = request
-    const said = () => [...this.#call.messages, ...withoutOpenCalls(this.#said)]
+    const said = () => [...this.#call.messages, ...withoutOpenCalls(this.#said, this.#tools.done)]
     const passedOn = (messages: readonly ModelMessage[]) => this.#context.passedOn(messages)
     this.#passing = new PassingOn(background.heirs ?? {}, said, passedOn, background.floor)
     this.#tools = new OfferedTools(turn, request.tools, this.#passing, background.answerFunction, background.decisions)
@@ -467,9 +467,12 @@ const spokenBy = (last: ModelAnswer, text: string): ModelAnswer => ({
   finishReason: 'stop',
 })
 
-function withoutOpenCalls(said: readonly ModelMessage[]): ModelMessage[] {
+/** `done`: the results of its last calls that there are so far. */
+function withoutOpenCalls(said: readonly ModelMessage[], done: readonly ModelMessage[]): ModelMessage[] {
   const last = said.at(-1)
   if (!last?.toolCalls) return [...said]
-  const { toolCalls: _open, ...words } = last
+  const { toolCalls, ...words } = last
+  const ended = toolCalls.slice(0, done.length)
+  if (ended.length > 0) return [...said.slice(0, -1), { ...words, toolCalls: ended }, ...done]
   return [...said.slice(0, -1), ...(transcriptOf(words.content) === '' ? [] : [words])]
 }

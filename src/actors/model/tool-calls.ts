@@ -153,6 +153,8 @@ export class OfferedTools {
    * Function that the model is to call with its answer. Undefined if a tool has the same name: then the answer is JSON.
    */
   readonly answerFunction: AnswerFunction | undefined
+  /** Results of the calls of the last answer, as far as they have ended. */
+  done: readonly ModelMessage[] = []
   readonly #turn: ThinkingTurn
   readonly #own: ReadonlySet<string>
   readonly #verbs: ReadonlyMap<string, VerbTool>
@@ -196,6 +198,7 @@ export class OfferedTools {
   async perform(calls: readonly ToolCall[], signal?: AbortSignal): Promise<Performed> {
     const done: Performed = { messages: [], made: [], ends: undefined, known: 0, byPerson: false }
     const limit = this.#turn.role.maxParallelToolCalls ?? MOST_AT_ONCE
+    this.done = done.messages
     for (let at = 0; at < calls.length && done.ends === undefined; ) {
       let end = at + 1
       if (!this.#runsAlone(calls[at]!)) while (end < calls.length && !this.#runsAlone(calls[end]!)) end += 1

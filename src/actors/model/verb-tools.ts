@@ -23,7 +23,7 @@ import {
 import { handled, type KeptLimit, type KeptLimitData, type NoteWaiting } from '../definition/promises.ts'
 import type { ContextStrategy, RoleInfo } from '../definition/role.ts'
 import { CONTEXT, type Executor, type PendingTask, type TaskInput, type TaskStatus } from '../definition/task.ts'
-import type { PassingOn, SpokenTurn } from './conversation.ts'
+import type { Heard, PassingOn } from './conversation.ts'
 import { userContent } from './prompt.ts'
 
 /*
@@ -385,8 +385,8 @@ export interface ThinkingTurn {
   readonly delegated: DelegatedTasks
   /** Returns the agents to which this one may give tasks, and how these stand. */
   executors(): Promise<Executor[]>
-  /** Hands the turn's duty off. `said`: the conversation until now, if the agent that answers then is to read it. */
-  handoff(to: string, task: string, summary: string | undefined, said: readonly SpokenTurn[] | undefined): Promise<void>
+  /** Hands the turn's duty off. `heard`: the conversation until now, if the agent that answers then is to read it. */
+  handoff(to: string, task: string, summary: string | undefined, heard: Heard | undefined): Promise<void>
   /** Entries of the blackboard that the model subscribes to. */
   readonly news: BoardNews
   /** Marks the answer of the turn as the end of the whole task. */
@@ -506,8 +506,9 @@ const TOOLS: readonly VerbTool[] = [
     ['to', 'task'],
     async (turn, { to, task, summary }, passing) => {
       const said = passing.saidTo(String(to))
-      const told = summary === undefined && !said ? await passing.summary() : summary
-      await turn.handoff(String(to), String(task), told === undefined ? undefined : String(told), said)
+      const { isSilent } = passing
+      const told = await passing.toldWith(said, summary === undefined ? undefined : String(summary))
+      await turn.handoff(String(to), String(task), told, said && { said, isSilent })
       return { ends: '', isHandoff: true }
     },
     ALONE,

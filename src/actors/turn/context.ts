@@ -81,7 +81,7 @@ export function thinkingTurn(turn: Turn, context: AgentContext): ThinkingTurn {
     delegate: (to, task, options) => delegate(turn, to, task, options),
     delegated: new DelegatedTasks(),
     executors: () => turn.call(AGENT_STATUS, { executors: true }) as Promise<Executor[]>,
-    handoff: (to, task, summary, said) => handoff(turn, to, task, summary, said),
+    handoff: (to, task, summary, heard) => handoff(turn, to, task, summary, heard),
     news: new BoardNews(context),
     finish: () => turn.tellWithAnswer({ final: true }),
     refusal: () => turn.refusal(),

@@ -23,7 +23,7 @@ import type {
   RouteOptions,
   TaskInput,
 } from '../definition/task.ts'
-import type { SpokenTurn } from '../model/conversation.ts'
+import type { Heard } from '../model/conversation.ts'
 import { AUCTION_TERMS, BID_WANTED, bidsFor, reasonFor } from '../model/decisions.ts'
 import type { Turn } from './turn.ts'
 
@@ -310,7 +310,7 @@ async function answerOf(turn: Turn, answer: Promise<AgentMessage>): Promise<Agen
  */
 
 /** Arguments of the host call. */
-export interface HandoffRequest {
+export interface HandoffRequest extends Partial<Heard> {
   to: string
   description: string
   priority: number
@@ -319,8 +319,6 @@ export interface HandoffRequest {
   /** The task as the source agent gave it. */
   task: object
   summary?: string
-  /** The source's conversation, for a model that answers in its place. */
-  said?: readonly SpokenTurn[]
 }
 
 export async function handoff(
@@ -328,7 +326,7 @@ export async function handoff(
   to: string,
   input: AgentTask | TaskInput,
   summary: string | undefined,
-  said?: readonly SpokenTurn[],
+  heard?: Heard,
 ): Promise<void> {
   const refusal = turn.refusal()
   if (refusal) throw refusal
@@ -341,7 +339,7 @@ export async function handoff(
     offer: { ...offer, parentTask: turn.taskId ?? offer.parentTask },
     task: typeof input === 'string' ? { description: input } : input,
     ...(summary !== undefined && { summary }),
-    ...(said && { said }),
+    ...heard,
   }
   await turn.call('handoff', request)
   turn.release()

@@ -17,12 +17,15 @@ import {
   bounded,
   type Conversation,
   type Heirs,
+  handedOverIn,
   historyOf,
   inheritedWith,
   merged,
   NO_CONVERSATION,
   patchesOf,
+  seenBy,
   wantedBy,
+  withCallsOf,
   withHandedOver,
   withoutFirst,
   withTurn,
@@ -45,6 +48,8 @@ export interface ModelTurnView {
   known: number
   /** True if its requests may have a key: the team runs over several processes. */
   keyed?: boolean
+  /** True if the run may have no handoff any more. */
+  hasNoHandoffs?: true
   /** True if the turn runs inside another turn of the agent, which continues from the current conversation. */
   nested: boolean
 }
@@ -66,19 +71,27 @@ const SOCIAL: ReadonlySet<string> = new Set([
 export function modelAgent(remembers: boolean): AgentHandlers {
   const receive: AgentHandlers['receive'] = async (message, context) => {
     const turn = turnOf(context)
-    const verbs = verbsFor(message, turn)
-    const { colleagues, heirs, known, nested, keyed } = turnsToOthers(message, verbs)
+    const handed = handedOverIn(message)
+    const allowed = verbsFor(message, turn)
+    const history = turn.thread.assignment.floor
+    const speaks = history !== undefined && isLast(message)
+    const { colleagues, heirs, known, nested, keyed, hasNoHandoffs } = turnsToOthers(message, allowed)
       ? ((await turn.call(MODEL_TURN, {})) as ModelTurnView)
       : viewAlone(turn, remembers)
+    const verbs = hasNoHandoffs || handed?.last ? allowed.filter((name) => name !== 'handoff') : allowed
     const decisions = decisionsOn(message, turn.role, colleagues)
     const isSocial = [...verbs, ...decisions.map(({ spec }) => spec.name)].some((verb) => SOCIAL.has(verb))
     const system = systemPromptOf(turn.role, isSocial ? colleagues : [])
     const own = remembers ? begun(turn, known) : givenTo(turn)
-    const before = withHandedOver(own, message)
+    const seen = history === undefined ? own : seenBy(own, turn.role.name)
+    const before = withHandedOver(seen, handed)
     const { guardedBy } = turn
     const given = userContent(message, turn.isOfScript)
     const asked = guardedBy?.before ? String(await turn.guard({ on: 'before', value: given })) : given
-    const goal = message.type === 'delegate' ? asked : (before.goal ?? asked)
+    const said = historyOf(before)
+    const first = speaks && handed ? said.find(({ role }) => role === 'user') : undefined
+    const goal =
+      message.type === 'delegate' && !speaks ? asked : (before.goal ?? (first ? textOf(first.content) : asked))
     const checks = guardedBy?.beside ? checkedBeside(turn, asked) : undefined
     const demanded = demandedTool(message, turn.tools)
     const use = demanded && useSubTaskTool(message, demanded, turn.tools, () => turn.refusal(), checks?.signal)
@@ -89,7 +102,9 @@ export function modelAgent(remembers: boolean): AgentHandlers {
     const wanted = ofRun ?? outputFor(message)
     const output = wanted ?? (decisions.length === 0 ? outputOfRole(turn) : undefined)
     const answerFunction = wanted && !ofRun ? answerFunctionOf(message) : undefined
-    const messages: ModelMessage[] = [{ role: 'system', content: system }, ...historyOf(before), ...heard]
+    const noted = speaks && handed ? [] : heard // a note on who speaks is for the one who speaks
+    const told = history === undefined ? said : withCallsOf(toolNames(turn, verbs), said)
+    const messages: ModelMessage[] = [{ role: 'system', content: system }, ...told, ...heard]
     const last = lastSpeakerIn(message)
     const readers = new Set(colleagues.flatMap(({ name, isModel }) => (isModel ? name : [])))
     // In a run that is not read along the answer is requested as a whole, so that a broken one can be retried.
@@ -108,7 +123,14 @@ export function modelAgent(remembers: boolean): AgentHandlers {
         decisions: keyed && verbs.includes('request') ? [...decisions, KEYED_REQUEST] : decisions,
         ...(used && 'demanded' in used && { demanded: used.demanded }),
         outputOfRun: outputOfRun(turn),
-        floor: { before, id: message.id, agent: turn.role.name, from: messages.length - heard.length, readers },
+        floor: {
+          before,
+          id: message.id,
+          agent: turn.role.name,
+          from: messages.length - noted.length,
+          readers,
+          shared: speaks ? history : undefined,
+        },
       },
     )
     const { completion, transcript, left, data, isHandedOff, passing } = await (checks ? checks.pass(thought) : thought)
@@ -118,10 +140,12 @@ export function modelAgent(remembers: boolean): AgentHandlers {
     const checked = isGuarded ? String(await turn.guard({ on: 'output', value: text })) : text
     if (checked !== text) transcript.splice(-1, 1, { role: 'assistant', content: checked })
     if (remembers) {
-      const after = withTurn({ ...before, goal }, message.id, [...heard, ...transcript])
+      const after = withTurn({ ...before, goal }, message.id, [...noted, ...transcript], aloneIn(message, turn))
       // The outer turn of a nested one may be redelivered, and must then find the whole conversation that it began
-      // with.
-      remember(turn, own, nested ? after : withoutFirst(after, left.dropped, left.summary))
+      // with. What others see as well is not dropped for one that sees something else.
+      const dropped = left.dropped > said.length ? left.dropped - heard.length + noted.length : left.dropped
+      const keeps = nested || seen !== own || before.turns.some(({ instead }) => instead !== undefined)
+      remember(turn, seen, keeps ? after : withoutFirst(after, dropped, left.summary))
     }
     const wantedParts = turn.isOfScript ? wantedBy(message) : []
     if (wantedParts.length > 0) turn.tellWithAnswer(await passing.passedOn(wantedParts))
@@ -136,10 +160,18 @@ export function modelAgent(remembers: boolean): AgentHandlers {
     observe(message, context) {
       const turn = turnOf(context)
       if (message.type === 'publish' && isKnown(message, turn)) return
-      remember(turn, NO_CONVERSATION, withTurn(NO_CONVERSATION, message.id, heardWith(message, turn)))
+      const alone = aloneIn(message, turn)
+      remember(turn, NO_CONVERSATION, withTurn(NO_CONVERSATION, message.id, heardWith(message, turn), alone))
     },
   }
 }
+
+/** Returns the name of the agent if the others who share its conversation do not see that it has got the message. */
+const aloneIn = (message: AgentMessage, { role, thread }: Turn): string | undefined =>
+  thread.assignment.floor === undefined || isLast(message) ? undefined : role.name
+
+const toolNames = ({ tools }: Turn, verbs: readonly string[]): ReadonlySet<string> =>
+  new Set([...tools.specs.map(({ name }) => name), ...verbs])
 
 /**
  * Checks the finish reason, which code agents see but callers of a role do not. An empty answer is an error, unless the

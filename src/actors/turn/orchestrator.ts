@@ -81,14 +81,15 @@ export class ScriptContext extends TurnContext implements OrchestratorContext {
   }
 }
 
-type Script = (orchestrator: OrchestratorContext, query: string) => Promise<ScriptResult>
+type Script = (orchestrator: OrchestratorContext, query: string, speaker?: string) => Promise<ScriptResult>
 
 /**
  * Returns agent handlers for a script: the query is the message, the script's result the reply. Entries that it has
  * subscribed to come as messages, and go to its callbacks alone.
  */
 export const scriptHandlers = (run: Script): AgentHandlers => ({
-  receive: ({ content }, context) => run(scriptContext(context), content),
+  receive: ({ content, metadata }, context) =>
+    run(scriptContext(context), content, typeof metadata.speaker === 'string' ? metadata.speaker : undefined),
   observe() {},
 })
 

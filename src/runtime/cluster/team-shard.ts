@@ -20,7 +20,7 @@ import type { Shard } from './process.ts'
 /** Options of a run that go with it to the owner of its shard. */
 export type SentOptions = Pick<
   RunOptions<unknown>,
-  'threadId' | 'priority' | 'timeoutMs' | 'metadata' | 'models' | 'budget' | 'messages' | 'stream'
+  'threadId' | 'speaker' | 'priority' | 'timeoutMs' | 'metadata' | 'models' | 'budget' | 'messages' | 'stream'
 >
 
 /** Body of a task, as JSON: processes of several versions read it. */

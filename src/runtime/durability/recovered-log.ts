@@ -15,6 +15,7 @@ import {
   lengthOf,
   type Memory,
   NOW,
+  PATCH,
   REFUSED,
   REQUEST,
   RESPONSE,
@@ -525,7 +526,13 @@ export class RecoveredLog {
     if (kind === SEND && correlation > 0) this.asking.set(`${sender} ${correlation}`, { run, memory, at })
     else if (kind === CANCEL) this.asking.delete(`${sender} ${correlation}`)
     else if (kind === ACCEPTED || kind === REFUSED) this.asking.delete(`${recipientOf(memory, at)} ${correlation}`)
-    this.team.states.frame(memory, at, run, this.runs.get(run)?.launched.threadId)
+    if (kind === PATCH || kind === END) this.#state(memory, at, run)
+  }
+
+  #state(memory: Memory, at: number, run: number): void {
+    const { threadId, floor } = this.runs.get(run)?.launched ?? {}
+    const shares = (agent: number) => floor?.includes(this.names.get(agent)?.name ?? '') === true
+    this.team.states.frame(memory, at, run, threadId, floor && shares)
   }
 
   #record(record: HostRecord): void {

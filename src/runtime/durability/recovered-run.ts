@@ -21,7 +21,7 @@ import {
   turnOf,
 } from '../../mailbox/frame.ts'
 import { NO_TURN } from '../host/agent.ts'
-import { USER_INDEX } from '../host/directory.ts'
+import { ORCHESTRATOR_INDEX, USER_INDEX } from '../host/directory.ts'
 import { Conversations } from '../host/parts.ts'
 import {
   concernsRuns,
@@ -88,6 +88,9 @@ export class RecoveredRun {
 
 enablePatches()
 
+/** Checks for an agent that shares the conversation of a run's thread with others. */
+type Shares = (agent: number) => boolean
+
 /** Fold of what agents have: their states, those that they have for runs, and their conversations. */
 export class RecoveredStates {
   readonly ofAgents = new Map<number, object>()
@@ -104,7 +107,7 @@ export class RecoveredStates {
    * Takes a PATCH, which counts with the END of its attempt, or an END. An attempt that has died between the two has
    * left nothing: the next one writes all its PATCHes anew. A PATCH of no turn is the host's, and counts at once.
    */
-  frame(memory: Memory, at: number, run: number, threadId: string | undefined): void {
+  frame(memory: Memory, at: number, run: number, threadId: string | undefined, shares?: Shares): void {
     const kind = kindOf(memory, at)
     if (kind !== PATCH && kind !== END) return
     const agent = senderOf(memory, at)
@@ -114,7 +117,7 @@ export class RecoveredStates {
     if (kind === PATCH) {
       const notices = left?.attempt === attempt ? left.notices : []
       const notice = Object(jsonIn(readBody(memory, at).data)) as PatchNotice
-      if (turnOf(memory, at) === NO_TURN) return this.#left(agent, run, threadId, notice)
+      if (turnOf(memory, at) === NO_TURN) return this.#left(agent, run, threadId, notice, shares)
       this.#patches.set(key, { attempt, notices: [...notices, notice] })
       return
     }
@@ -122,11 +125,11 @@ export class RecoveredStates {
     if (!left || isFailure(memory, at) || (flagsOf(memory, at) & BEGINS_AGAIN) !== 0) return
     // Every PATCH of a log that an earlier version has written says that it is of the first attempt.
     if (left.attempt !== attempt && left.attempt !== 1) return
-    for (const notice of left.notices) this.#left(agent, run, threadId, notice)
+    for (const notice of left.notices) this.#left(agent, run, threadId, notice, shares)
   }
 
   /** Applies what a turn has left. As in the process that logged it, what does not fit changes nothing. */
-  #left(agent: number, run: number, threadId: string | undefined, notice: PatchNotice): void {
+  #left(agent: number, run: number, threadId: string | undefined, notice: PatchNotice, shares?: Shares): void {
     const patches = notice.patches as Patch[]
     if (notice.scope === 'agent') {
       const after = patched(this.ofAgents.get(agent) ?? {}, patches)
@@ -139,7 +142,7 @@ export class RecoveredStates {
     if (!after) return
     this.#ofRuns.set(run, states.set(agent, after))
     if (threadId !== undefined && isConversation(before) && isConversation(after))
-      this.conversations.add(agent, threadId, before, after)
+      this.conversations.add(shares?.(agent) ? ORCHESTRATOR_INDEX : agent, threadId, before, after)
   }
 
   /** Forgets what an agent has that has left: the next one in its place begins without it. */
@@ -214,7 +217,7 @@ export class RecoveredTeam {
         this.states.ofAgents.set(record.index, Object(record.value))
         return
       case 'thread':
-        return this.states.conversations.owners.set(record.threadId, record.owner)
+        return this.states.conversations.owners.set(record)
       case 'conversation':
         this.states.conversations.keep(record.index, record.threadId, record.conversation)
         return
@@ -242,7 +245,7 @@ export class RecoveredTeam {
     const { ofAgents, conversations } = this.states
     for (const { index, name, role, by } of this.joined.values()) yield { kind: 'agent.joined', index, name, role, by }
     for (const [index, value] of ofAgents) if (isThere(index)) yield { kind: 'state', index, value }
-    for (const [threadId, owner] of conversations.owners.all()) yield { kind: 'thread', threadId, owner }
+    for (const fact of conversations.owners.all()) yield { kind: 'thread', ...fact }
     for (const { agent: index, threadId, conversation } of conversations.all())
       if (isThere(index)) yield { kind: 'conversation', index, threadId, conversation }
     for (const { kind, scope, owner, key, version, value } of this.shared)

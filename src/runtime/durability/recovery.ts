@@ -20,6 +20,7 @@ import {
 } from '../../shared/errors.ts'
 import { type Agent, NO_TURN, type OpenRequest } from '../host/agent.ts'
 import { turnWithin } from '../host/delegation.ts'
+import { ORCHESTRATOR_INDEX } from '../host/directory.ts'
 import { hasDependencies } from '../host/mailboxes.ts'
 import { callerIn, type RunState } from '../host/run.ts'
 import type { Stage } from '../host/staged-start.ts'
@@ -315,10 +316,11 @@ function restoreStates({ agentStates, directory }: Supervisor, old: RecoveredLog
     if (agent) agent.state = state
   }
   const { owners } = agentStates.conversations
-  for (const [threadId, owner] of old.team.states.conversations.owners.all()) owners.set(threadId, owner)
+  for (const fact of old.team.states.conversations.owners.all()) owners.set(fact)
   for (const { agent: index, threadId, conversation } of old.team.states.conversations.all()) {
     const agent = directory.byIndex[index]
-    if (agent?.removed || agent?.settings.playedByModel) agentStates.conversations.keep(index, threadId, conversation)
+    if (index === ORCHESTRATOR_INDEX || agent?.removed || agent?.settings.playedByModel)
+      agentStates.conversations.keep(index, threadId, conversation)
   }
   for (const { threadId, metadata } of runs) if (threadId !== undefined) owners.begin(threadId, callerIn(metadata)) // whatever became of it meanwhile
   for (const run of runs)

@@ -94,7 +94,7 @@ export function* teamFacts(owners: Supervisor, parts: TeamParts): Generator<Fact
   yield* parts.madeAgents.facts()
   for (const { index, state } of directory.byIndex)
     if (state !== undefined) yield { kind: 'state', index, value: state }
-  for (const [threadId, owner] of agentStates.conversations.owners.all()) yield { kind: 'thread', threadId, owner }
+  for (const fact of agentStates.conversations.owners.all()) yield { kind: 'thread', ...fact }
   for (const { agent: index, threadId, conversation } of agentStates.conversations.all())
     yield { kind: 'conversation', index, threadId, conversation }
   yield* sharedStates.facts()

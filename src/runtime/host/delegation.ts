@@ -12,7 +12,7 @@ import {
   MessageRejectedError,
 } from '../../shared/errors.ts'
 import { DELEGATION_BOUND, type DelegationBound } from '../settings/agent-settings.ts'
-import type { Agent } from './agent.ts'
+import { type Agent, NO_TURN } from './agent.ts'
 import type { Core } from './core.ts'
 import { type AgentDirectory, ORCHESTRATOR_INDEX, USER_INDEX } from './directory.ts'
 import { type Offered, offeredIn, type Requests } from './mailboxes.ts'
@@ -353,6 +353,27 @@ export function refuseBeyond(maker: Agent, takers: readonly Agent[]): void {
   }
 }
 
+/** Returns the reason why one agent may not hand its duty to answer off to another, or undefined. */
+function obstacleToHandoff(from: Agent, to: Agent): Obstacle | undefined {
+  const { canHandoffTo } = from.settings.info
+  if (!canHandoffTo || from === to || !mayUse(from, 'handoff') || to.settings.info.canBeDelegatedTo === false)
+    return obstacleOf(from, to)
+  if (canHandoffTo.includes(to.name)) return undefined
+  return {
+    why: `"${from.name}" may hand off to ${namesOf(canHandoffTo)} alone (canHandoffTo)`,
+    advice: `Add "${to.name}" to its canHandoffTo.`,
+  }
+}
+
+/** Checks whether the model of an agent may turn to another with the verbs that it is offered. */
+export function mayTurnTo(from: Agent, to: Agent): boolean {
+  const { verbs, info } = from.settings
+  if (!info.canHandoffTo) return mayDelegate(from, to)
+  const isOffered = (name: string) => verbs.includes(name)
+  if (isOffered('handoff') && !obstacleToHandoff(from, to)) return true
+  return ['request', 'send', 'delegate', 'delegate_to_executor'].some(isOffered) && mayDelegate(from, to)
+}
+
 export const mayDelegate = (from: Agent, to: Agent): boolean => obstacleOf(from, to) === undefined
 
 export function delegationGraph(agents: readonly Agent[]): Record<string, string[]> {
@@ -364,11 +385,13 @@ export class Delegations {
   readonly #core: Core
   readonly #requests: Requests
   readonly #bound: DelegationBound
+  readonly #maxHandoffs: number
 
-  constructor(core: Core, requests: Requests, bound: DelegationBound) {
+  constructor(core: Core, requests: Requests, bound: DelegationBound, maxHandoffs: number) {
     this.#core = core
     this.#requests = requests
     this.#bound = bound
+    this.#maxHandoffs = maxHandoffs
   }
 
   /** Returns the error if a delegation must be refused. `from`: the agent in whose name the sender gives the task. */
@@ -385,8 +408,33 @@ export class Delegations {
 
   /** Returns the error if this turn may not hand its duty off to the other agent. */
   refusalOfHandoff(from: Agent, to: Agent, turn: number, offer: Offered): DelegationRefusedError | undefined {
-    const obstacle = obstacleOf(from, to) ?? this.#flawOfTask(to, offer)
-    return obstacle ? refusal(from, to, obstacle) : this.#tooDeep(from, to, turn)
+    const obstacle = obstacleToHandoff(from, to) ?? this.#flawOfTask(to, offer)
+    if (obstacle) return refusal(from, to, obstacle, {}, HANDS_OFF)
+    const handoffs = this.handoffsUntil(from, turn)
+    if (handoffs < this.#maxHandoffs) return this.#countsHandoffs ? this.#tooDeep(from, to, turn) : undefined
+    const why = `the run has ${handoffs} handoffs, and maxHandoffs is ${this.#maxHandoffs}`
+    const obstacleOfRun = { why, advice: 'Answer, or raise maxHandoffs.' }
+    return refusal(from, to, obstacleOfRun, { bound: 'maxHandoffs', limit: this.#maxHandoffs }, HANDS_OFF)
+  }
+
+  /** Returns the number of handoffs of the run, with those that led to the turn and are not acknowledged yet. */
+  handoffsUntil(from: Agent, turn: number): number {
+    let handoffs = from.messageOf(turn)?.run.handoffs ?? 0
+    for (const { envelope } of chainOf(this.#requests, from, turn)) {
+      const request = this.#requests.of(envelope)
+      if (request?.offers && request.turn !== NO_TURN) handoffs += 1
+    }
+    return handoffs
+  }
+
+  /** Checks whether a run with so many handoffs may have another. */
+  hasHandoffsLeft(handoffs: number): boolean {
+    return handoffs < this.#maxHandoffs
+  }
+
+  /** False if handoffs have a limit of their own alone: a strategy has set none on delegations. */
+  get #countsHandoffs(): boolean {
+    return this.#bound !== DELEGATION_BOUND
   }
 
   /**
@@ -433,12 +481,12 @@ export class Delegations {
     )
   }
 
-  /** Returns the number of delegations, and handoffs of delegations, that led to the turn. */
+  /** Returns the number of delegations, and handoffs of delegations if they count, that led to the turn. */
   #depth(agent: Agent, turn: number): number {
     let depth = 0
     for (const { envelope } of chainOf(this.#requests, agent, turn)) {
       if (typeOf(envelope.memory, envelope.at) === 'delegate') depth += 1
-      depth += this.#requests.of(envelope)?.replaced ?? 0
+      if (this.#countsHandoffs) depth += this.#requests.of(envelope)?.replaced ?? 0
     }
     return depth
   }
@@ -450,8 +498,10 @@ export class Delegations {
  */
 const isOfTurn = (from: Agent, memory: Memory, at: number) => from.index !== USER_INDEX && correlationOf(memory, at) > 0
 
-const refusal = (from: Agent, to: Agent, { why, advice }: Obstacle, details: object = {}) =>
-  new DelegationRefusedError(`"${from.name}" cannot delegate to "${to.name}": ${why}. ${advice}`, {
+const HANDS_OFF = 'hand off'
+
+const refusal = (from: Agent, to: Agent, { why, advice }: Obstacle, details: object = {}, does = 'delegate') =>
+  new DelegationRefusedError(`"${from.name}" cannot ${does} to "${to.name}": ${why}. ${advice}`, {
     from: from.name,
     to: to.name,
     reason: why,

@@ -4,6 +4,7 @@ import type { AgentStatus } from '../../actors/definition/task.ts'
 import { MAX_AGENTS, type TeamMemory } from '../../mailbox/team-memory.ts'
 import { ConfigurationError, shown, UnknownAgentError } from '../../shared/errors.ts'
 import { nearest } from '../../shared/text.ts'
+import type { ThreadFact } from '../log/records.ts'
 import { Agent, type HostedSettings } from './agent.ts'
 import type { Incarnation } from './incarnation.ts'
 import type { RunState } from './run.ts'
@@ -304,16 +305,16 @@ const lacksPlace = (agent: Agent, turn: number, run: RunState): boolean =>
   agent.mailbox.handed.suspended.has(turn) && !agent.mayReturn(run)
 
 /*
- * Owners of threads: a thread belongs to the caller of the run that began it. One that was begun without a caller, or
- * of which none is known, belongs to nobody.
+ * Owners of threads, and who has spoken last in them: a thread belongs to the caller of the run that began it. One that
+ * was begun without a caller, or of which none is known, belongs to nobody.
  */
 
 /** Threads whose owners are kept, beside those in use. */
 const MOST = 10_000
 
 export class ThreadOwners {
-  /** Owners by thread; the thread that was used last is last. */
-  readonly #owners = new Map<string, string | null>()
+  /** Facts by thread; the thread that was used last is last. */
+  readonly #facts = new Map<string, ThreadFact>()
   readonly #isInUse: (threadId: string) => boolean
   readonly #forgotten: (threadId: string) => void
 
@@ -323,32 +324,32 @@ export class ThreadOwners {
     this.#forgotten = forgotten
   }
 
-  has(threadId: string): boolean {
-    return this.#owners.has(threadId)
+  get(threadId: string): ThreadFact | undefined {
+    return this.#facts.get(threadId)
   }
 
   /** Returns whom a thread belongs to. One that nobody has begun begins now. */
   begin(threadId: string, caller: string | null): string | null {
-    const owner = this.#owners.get(threadId)
-    this.set(threadId, owner === undefined ? caller : owner)
-    return this.#owners.get(threadId)!
+    const known = this.#facts.get(threadId) ?? { threadId, owner: caller }
+    this.set(known)
+    return known.owner
   }
 
-  set(threadId: string, owner: string | null): void {
-    this.#owners.delete(threadId)
-    this.#owners.set(threadId, owner)
-    if (this.#owners.size > MOST) this.#forgetOldest()
+  set({ threadId, owner, speaker }: ThreadFact): void {
+    this.#facts.delete(threadId)
+    this.#facts.set(threadId, { threadId, owner, ...(speaker !== undefined && { speaker }) })
+    if (this.#facts.size > MOST) this.#forgetOldest()
   }
 
   #forgetOldest(): void {
-    for (const oldest of this.#owners.keys()) {
+    for (const oldest of this.#facts.keys()) {
       if (this.#isInUse(oldest)) continue
-      this.#owners.delete(oldest)
+      this.#facts.delete(oldest)
       return this.#forgotten(oldest)
     }
   }
 
-  all(): Iterable<[threadId: string, owner: string | null]> {
-    return this.#owners
+  all(): Iterable<ThreadFact> {
+    return this.#facts.values()
   }
 }

@@ -7,10 +7,26 @@ import type { Patch } from 'immer'
 import type { PatchNotice } from '../../actors/definition/assignment.ts'
 import type { Conversation, SpokenTurn } from '../../actors/model/conversation.ts'
 import { isFailure } from '../../mailbox/codec.ts'
-import { BEGINS_AGAIN, END, flagsOf, idOf, kindOf, PATCH, readBody } from '../../mailbox/frame.ts'
-import { framesOf } from '../log/run-log.ts'
+import {
+  BEGINS_AGAIN,
+  END,
+  flagsOf,
+  idOf,
+  kindOf,
+  lengthOf,
+  type Memory,
+  PATCH,
+  REQUEST,
+  readBody,
+  recipientOf,
+  senderOf,
+} from '../../mailbox/frame.ts'
+import type { HostRecord } from '../log/records.ts'
+import { framesOf, type RunLog } from '../log/run-log.ts'
 import { type Agent, NO_TURN } from './agent.ts'
 import type { Core } from './core.ts'
+import { ORCHESTRATOR_INDEX, USER_INDEX } from './directory.ts'
+import { asksLastSpeaker } from './journal.ts'
 import { lastSuccessor, type RunState } from './run.ts'
 
 /** Adds the answers that the log of the run has to the conversations of those who have handed off, once. */
@@ -19,7 +35,8 @@ export function rememberHandedAnswers(core: Core, run: RunState): void {
   const answers = answersIn(run)
   for (const [index, state] of run.states) {
     const agent = core.directory.byIndex[index]
-    const patches = agent?.settings.playedByModel ? [...missing(run, state as Conversation, answers)] : []
+    const remembers = agent?.settings.playedByModel && !agent.settings.floor // who share it have the answer already
+    const patches = remembers ? [...missing(run, state as Conversation, answers)] : []
     if (agent && patches.length > 0) addTo(core, agent, run, patches)
   }
 }
@@ -62,4 +79,68 @@ function answersIn(run: RunState): Map<string, string> {
     answers.set(id, content === '' ? data : content)
   }
   return answers
+}
+
+/*
+ * Finds who speaks for a run, from what the log has anyway: the agent whose answer is to be the one of the run, and
+ * after a handoff the agent that has its duty.
+ */
+
+interface Speaking {
+  readonly agent: string
+  readonly messageId: string
+}
+
+export interface SpeakerChange {
+  readonly agent: string
+  readonly from: string | null
+}
+
+export class SpeakerFold {
+  readonly #name: (index: number) => string
+  /** By run. */
+  readonly #speaking = new Map<number, Speaking>()
+
+  constructor(name: (index: number) => string) {
+    this.#name = name
+  }
+
+  of(run: number): string | null {
+    return this.#speaking.get(run)?.agent ?? null
+  }
+
+  record(record: HostRecord): SpeakerChange | undefined {
+    const { run } = record
+    if (record.kind === 'run.finished') this.#speaking.delete(run)
+    if (record.kind !== 'handoff' || record.step !== 'handed_off') return undefined
+    if (this.#speaking.get(run)?.messageId !== record.messageId) return undefined
+    return this.#speaks(run, { agent: record.to, messageId: record.offer ?? '' })
+  }
+
+  frame(memory: Memory, at: number, run: number): SpeakerChange | undefined {
+    if (kindOf(memory, at) !== REQUEST) return undefined
+    const recipient = recipientOf(memory, at)
+    const isFirst = BEGINNERS.has(senderOf(memory, at)) && recipient !== ORCHESTRATOR_INDEX
+    if (!isFirst || !asksLastSpeaker(memory, at)) return undefined
+    return this.#speaks(run, { agent: this.#name(recipient), messageId: idOf(memory, at) })
+  }
+
+  #speaks(run: number, now: Speaking): SpeakerChange | undefined {
+    const before = this.#speaking.get(run)
+    this.#speaking.set(run, now)
+    return before?.agent === now.agent ? undefined : { agent: now.agent, from: before?.agent ?? null }
+  }
+}
+
+const BEGINNERS: ReadonlySet<number> = new Set([ORCHESTRATOR_INDEX, USER_INDEX])
+
+/** Returns the name of the agent that speaks for a run, or has spoken for it last; null: a script, or several. */
+export function speakerIn(log: RunLog, run: number, name: (index: number) => string, until?: number): string | null {
+  const fold = new SpeakerFold(name)
+  for (const entry of log.entries(-1, until)) {
+    if (entry.kind === 'run.finished') break
+    if (entry.kind !== 'frames') fold.record(entry)
+    else for (let at = entry.from; at < entry.to; at += lengthOf(entry.memory, at)) fold.frame(entry.memory, at, run)
+  }
+  return fold.of(run)
 }

@@ -4,6 +4,7 @@
  */
 
 import { randomBytes } from 'node:crypto'
+import { LAST_SPEAKER } from '../../actors/model/last-speaker.ts'
 import { describeStep, hasEffect } from '../../actors/turn/logged-turn.ts'
 import { addresseeOf, type Directory, decodeMessage, isCopy } from '../../mailbox/codec.ts'
 import {
@@ -50,6 +51,7 @@ import {
 } from '../log/records.ts'
 import { framesOf } from '../log/run-log.ts'
 import type { Agent } from './agent.ts'
+import { USER_INDEX } from './directory.ts'
 import { type LoggedFrame, type RunState, type RunTable, TurnFrames } from './run.ts'
 
 /*
@@ -98,13 +100,23 @@ export function unknownStep(
   return begun.values().next().value
 }
 
-/** Checks whether a part of the model's answer was read already. A repeated model call would begin another answer. */
+/**
+ * Checks whether a part of the model's answer was read already. A repeated model call would begin another answer. Who
+ * reads the answer of a run is told which words do not count.
+ */
 export function isReadAlready(agent: Agent, envelope: Envelope<RunState>): boolean {
-  if (!agent.settings.playedByModel) return false
+  const { memory: asked, at: place, run } = envelope
+  if (!agent.settings.playedByModel || (run.streams && asksLastSpeaker(asked, place))) return false
   return loggedFrames(agent, envelope).some(
     ({ memory, at }) => kindOf(memory, at) === CHUNK && senderOf(memory, at) === agent.index,
   )
 }
+
+/** Checks for a message whose answer is to be the one of the run. */
+export const asksLastSpeaker = (memory: Memory, at: number): boolean =>
+  senderOf(memory, at) === USER_INDEX || readBody(memory, at).metadata?.includes(IS_LAST) === true
+
+const IS_LAST = JSON.stringify(LAST_SPEAKER).slice(1, -1)
 
 /** Returns the steps that the turn has made so far, in words. `nameOf` names an agent by its index. */
 export function stepsOf(agent: Agent, { run, turn }: Envelope<RunState>, nameOf: (index: number) => string): string[] {

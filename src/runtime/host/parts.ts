@@ -24,7 +24,7 @@ import { hashOf, referenceTo } from '../../mailbox/stored-parts.ts'
 import { PartLostError } from '../../shared/errors.ts'
 import type { LimitNotices } from '../logging/limit-notices.ts'
 import type { Agent } from './agent.ts'
-import { ThreadOwners } from './directory.ts'
+import { ORCHESTRATOR_INDEX, ThreadOwners } from './directory.ts'
 import type { Journal } from './journal.ts'
 import type { RunState, RunTable } from './run.ts'
 
@@ -81,7 +81,7 @@ export class Conversations {
   /** Adds a committed turn to the thread: it made `after` of the conversation `before` of its run. */
   committed(agent: Agent, run: RunState, before: Conversation, after: Conversation): void {
     const key = keyOf(agent, run)
-    if (key !== undefined && run.threadId !== undefined) this.add(agent.index, run.threadId, before, after)
+    if (key !== undefined && run.threadId !== undefined) this.add(holderOf(agent), run.threadId, before, after)
   }
 
   add(agent: number, threadId: string, before: Conversation, after: Conversation): void {
@@ -149,8 +149,11 @@ function withoutToolCalls(messages: readonly ModelMessage[]): ModelMessage[] {
  * Returns undefined if the agent has no conversation, or the run no thread. An agent of one run keeps none: it ends
  * with its run.
  */
-const keyOf = ({ index, settings, run: own }: Agent, { threadId }: RunState): string | undefined =>
-  settings.playedByModel && !own && threadId !== undefined ? `${index} ${threadId}` : undefined
+const keyOf = (agent: Agent, { threadId }: RunState): string | undefined =>
+  agent.settings.playedByModel && !agent.run && threadId !== undefined ? `${holderOf(agent)} ${threadId}` : undefined
+
+/** Returns the index under which the conversation of an agent is kept: that of the script, if agents share it. */
+export const holderOf = ({ index, settings }: Agent): number => (settings.floor ? ORCHESTRATOR_INDEX : index)
 
 /*
  * States that turns leave when they commit: per agent, per agent and run, and conversations that continue across runs.

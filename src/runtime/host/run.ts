@@ -295,6 +295,10 @@ export class RunState {
   /** Budget of this run. It comes before the one that the team has for each run. */
   budget: TokenLimit | undefined
   output: RunOutput | undefined
+  /** Agent that is to speak first, where agents share one conversation. */
+  wanted: string | undefined
+  /** Agent that has spoken last, once the run has its answer. */
+  spoken: string | undefined
   /** Structured data of the answer as its agent gave them; undefined if a guardrail has changed the answer. */
   structured: unknown
   /** Number of its frames that have passed the livelock detector while it was a run of code. */
@@ -486,6 +490,7 @@ export class RunTable extends Map<number, RunState> {
     run.traceHeaders = given.traceHeaders
     run.parts = given.parts
     run.asked = given.asked
+    run.wanted = given.speaker
     this.#add(run)
     return run
   }

@@ -200,6 +200,10 @@ export interface Launched {
   messages?: readonly ModelMessage[]
   /** Set for a request with a key. */
   asked?: AskedWith
+  /** Agent that is to speak first. */
+  speaker?: string
+  /** Names of the agents that share the conversation of the thread. */
+  floor?: readonly string[]
 }
 
 /** Fields of the message of a request with a key, as JSON. */
@@ -215,6 +219,13 @@ export interface JoinedAgent {
   role: AgentRole | null
   /** Id of the call that made it. */
   by: string
+}
+
+/** Fact about a thread: to whom it belongs, and who has spoken in it last. */
+export interface ThreadFact {
+  threadId: string
+  owner: string | null
+  speaker?: string
 }
 
 /** A turn that a message was given: its agent, its number, its attempt, and the id of the message. */
@@ -254,8 +265,8 @@ export type KeptRecord =
   | OfKind<'budget.window', { paid: [seq: number, at: number, agent: string, tokens: number][] }>
   /** Conversation of an agent with its model in a thread, across runs. */
   | OfKind<'conversation', { index: number; threadId: string; conversation: Conversation }>
-  /** A thread has begun, for that caller. null: nobody is known whom it belongs to. */
-  | OfKind<'thread', { threadId: string; owner: string | null }>
+  /** A thread has begun, or somebody else speaks in it. `owner`: its caller; null: nobody is known. */
+  | OfKind<'thread', ThreadFact>
   /** Highest numbers that were used: by each agent, by the host for its messages (they descend), and for runs. */
   | OfKind<
       'numbers',

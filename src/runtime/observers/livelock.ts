@@ -380,7 +380,7 @@ export class LivelockWatch {
       threadId: flagsOf(memory, at) & HAS_THREAD ? readBody(memory, at).threadId : undefined,
       from: senderOf(memory, at),
       to: this.#beholder.recipientOf(memory, at),
-      delegates: typeOf(memory, at) === 'delegate' ? hashOf(readBody(memory, at).content) : undefined,
+      delegates: this.#delegates(memory, at) ? hashOf(readBody(memory, at).content) : undefined,
       byCode: !this.#beholder.isModel(senderOf(memory, at)),
     })
     const isFound = this.#judge(conversation, id)
@@ -388,6 +388,12 @@ export class LivelockWatch {
     const kept = isFound ? { ...conversation, holders: [] } : conversation
     this.#causes.keep(id, conversation.to, kept)
     return kept
+  }
+
+  /** A model that hands off is bounded by `maxHandoffs`: who has to answer then is told so. */
+  #delegates(memory: Memory, at: number): boolean {
+    const isHandedOn = turnOf(memory, at) === NO_TURN && this.#beholder.isModel(senderOf(memory, at))
+    return typeOf(memory, at) === 'delegate' && !isHandedOn
   }
 
   #judge(conversation: Conversation, id: string): boolean {

@@ -9,6 +9,7 @@ import { isObject } from '../../shared/checks.ts'
 import { CancelledError, ConversationStoreError, DramatisError, describe, shown } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
 import type { Agent } from '../host/agent.ts'
+import { holderOf } from '../host/parts.ts'
 import { callerIn, type RunState, readerOf } from '../host/run.ts'
 import type { ConversationStore, StoredConversation } from '../settings/options.ts'
 import type { Supervisor } from '../supervision/host.ts'
@@ -18,9 +19,17 @@ interface Synced {
   before: Conversation
   stored: Conversation
   version: number
+  /** Conversation that the run began with, and the states of agents that have been saved. */
+  begun: Conversation
+  states?: readonly Conversation[]
+  owner: string | null
+  speaker: string | undefined
 }
 
-/** Agent whose row says whom a thread belongs to. It is no agent of a team: none has such a name. */
+/**
+ * Agent whose row says whom a thread belongs to, and has the conversation that agents share, with who has spoken in it
+ * last. It is no agent of a team: none has such a name.
+ */
 const THREAD = '$thread'
 const LIMIT_MS = 30_000
 /** Number of times that a conversation is merged with what others save at the same time. */
@@ -53,15 +62,18 @@ export class ThreadStore {
       begun.catch(() => {}) // told when the run is saved: it need not wait
       this.#beginning.set(run, begun)
     }
-    const { agentStates } = this.#supervisor
-    for (const agent of this.#agents(run)) {
-      const { stored } = this.#sync(run, agent, found)
+    const { conversations } = this.#supervisor.agentStates
+    for (const [name, [agent]] of this.#holders(run)) {
+      const { stored } = this.#sync(run, name, found)
       const keeper = this.#supervisor.parts.keeperFor(run)
       const kept = withMessages(stored, (messages) =>
         messages.map((message) => ({ ...message, content: asJson(message.content, keeper) })),
       )
-      agentStates.conversations.keep(agent.index, threadId, kept)
+      conversations.keep(holderOf(agent), threadId, kept)
     }
+    const { speaker } = ofThread(found)
+    const { owner = null } = conversations.owners.get(threadId) ?? {}
+    if (speaker !== undefined) conversations.owners.set({ threadId, owner, speaker })
   }
 
   /**
@@ -70,9 +82,13 @@ export class ThreadStore {
    * Rejects with `ConversationStoreError`.
    */
   async begin(threadId: string, caller: string): Promise<string | null> {
-    const stored = await this.#begun(threadId, caller, await this.#load(threadId))
-    const owner: unknown = Reflect.get(Object(stored.get(THREAD)?.conversation), 'owner')
-    return typeof owner === 'string' ? owner : null
+    return ofThread(await this.#begun(threadId, caller, await this.#load(threadId))).owner
+  }
+
+  /** Resolves to the agent that has spoken last in a thread, null if there is none; undefined: no such thread. */
+  async speakerOf(threadId: string): Promise<string | null | undefined> {
+    const found = await this.#load(threadId)
+    return found.size === 0 ? undefined : (ofThread(found).speaker ?? null)
   }
 
   /** Returns what a thread has. One that nobody has begun begins now: of all processes that try it, one does. */
@@ -126,27 +142,34 @@ export class ThreadStore {
     this.#supervisor.logger.error(fields, 'the conversations of a thread could not be saved')
   }
   async #saveAll(run: RunState, threadId: string): Promise<void> {
-    for (const agent of this.#agents(run)) {
-      const now = run.states.get(agent.index) as Conversation | undefined
-      if (now && this.#synced.get(run)?.get(agent.name)?.before !== now) await this.#saveOne(run, threadId, agent, now)
+    for (const [name, agents] of this.#holders(run)) {
+      const states = agents.flatMap(({ index }) => (run.states.get(index) as Conversation | undefined) ?? [])
+      const synced = this.#synced.get(run)?.get(name)
+      const known = synced?.states ?? [synced?.before]
+      const [first, ...others] = states
+      if (!first || states.every((state) => known.includes(state))) continue
+      if (name === THREAD) await this.#beginning.get(run)
+      const now = others.reduce((all, each) => merged(all, synced?.begun ?? NO_CONVERSATION, each), first)
+      await this.#saveOne(run, threadId, name, now)
+      this.#synced.get(run)!.get(name)!.states = states
     }
     await this.#beginning.get(run)
   }
 
-  async #saveOne(run: RunState, threadId: string, agent: Agent, now: Conversation): Promise<void> {
+  async #saveOne(run: RunState, threadId: string, agent: string, now: Conversation): Promise<void> {
     // A run of an earlier process has not loaded what it began with.
-    let synced = this.#synced.get(run)?.get(agent.name) ?? this.#sync(run, agent, await this.#load(threadId), now)
+    let synced = this.#synced.get(run)?.get(agent) ?? this.#sync(run, agent, await this.#load(threadId), now)
     for (let tries = 0; tries < MOST_CONFLICTS; tries += 1) {
       const version = synced.version + 1
       const conversation = bounded(merged(synced.stored, synced.before, now))
-      const stored = { agent: agent.name, version, conversation: withBytes(conversation, run) }
+      const fields = agent === THREAD ? { owner: synced.owner, speaker: run.spoken ?? synced.speaker } : {}
+      const stored = { agent, version, conversation: { ...withBytes(conversation, run), ...fields } }
       if (await this.#write(threadId, stored))
         return void Object.assign(synced, { before: now, stored: conversation, version })
-      const { before } = synced
-      synced = this.#sync(run, agent, await this.#load(threadId))
-      synced.before = before
+      const { before, begun } = synced
+      synced = Object.assign(this.#sync(run, agent, await this.#load(threadId)), { before, begun })
     }
-    throw tooManyConflicts(agent.name, threadId)
+    throw tooManyConflicts(agent, threadId)
   }
 
   /** Resolves to false if another process was faster. */
@@ -157,20 +180,35 @@ export class ThreadStore {
   }
 
   /** Notes what the store has. `now`: conversation of a run that has begun without it. */
-  #sync(run: RunState, { name }: Agent, found: ReadonlyMap<string, StoredConversation>, now?: Conversation): Synced {
+  #sync(run: RunState, name: string, found: ReadonlyMap<string, StoredConversation>, now?: Conversation): Synced {
     const { version, conversation } = found.get(name) ?? { version: 0, conversation: NO_CONVERSATION }
-    const stored = conversation as Conversation
+    const {
+      owner: _,
+      speaker: __,
+      ...stored
+    } = conversation as Conversation & Partial<Record<'owner' | 'speaker', unknown>>
     const isSummarized = now?.summary !== undefined && now.summary.text === stored.summary?.text
     const begun = isSummarized ? { ...NO_CONVERSATION, summary: now.summary } : NO_CONVERSATION
-    const synced = { before: now ? begun : stored, stored, version }
+    const before = now ? begun : stored
+    const synced: Synced = { before, begun: before, stored, version, ...ofThread(found) }
     const all = this.#synced.get(run) ?? new Map<string, Synced>()
     this.#synced.set(run, all.set(name, synced))
     return synced
   }
 
-  /** Model agents of the team. An agent of one run ends with it. */
-  #agents(run: RunState): Agent[] {
-    return this.#supervisor.directory.agents(run).filter(({ settings, run: own }) => settings.playedByModel && !own)
+  /**
+   * Model agents of the team by the names of the rows that have their conversations: of those that share one, the row
+   * of the thread. An agent of one run ends with it.
+   */
+  #holders(run: RunState): Map<string, [Agent, ...Agent[]]> {
+    const holders = new Map<string, [Agent, ...Agent[]]>()
+    for (const agent of this.#supervisor.directory.agents(run)) {
+      const { name, settings, run: own } = agent
+      if (!settings.playedByModel || own) continue
+      const row = settings.floor ? THREAD : name
+      holders.set(row, [...(holders.get(row) ?? []), agent] as [Agent, ...Agent[]])
+    }
+    return holders
   }
 
   async #load(threadId: string, signal?: AbortSignal): Promise<Map<string, StoredConversation>> {
@@ -200,6 +238,15 @@ export class ThreadStore {
         })
         .then(resolve, failed)
     })
+  }
+}
+
+/** Returns what the store knows of a thread besides the conversation. */
+function ofThread(found: ReadonlyMap<string, StoredConversation>): Pick<Synced, 'owner' | 'speaker'> {
+  const { owner, speaker } = Object(found.get(THREAD)?.conversation) as Partial<Record<'owner' | 'speaker', unknown>>
+  return {
+    owner: typeof owner === 'string' ? owner : null,
+    speaker: typeof speaker === 'string' ? speaker : undefined,
   }
 }
 

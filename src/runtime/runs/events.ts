@@ -96,6 +96,8 @@ export type RuntimeEvent<T = undefined> =
   | Event<'agent.reloaded', { agent: string; epoch: number }>
   | Event<'turn.started' | 'turn.finished', { agent: string; messageId: string; attempt: number }>
   | Event<'message', { message: TypedMessage }>
+  /** An agent speaks for the run from now on: its answer is to be the one of the run. `from`: who did so until now. */
+  | Event<'speaker', { agent: string; from: string | null }>
   | Event<'message.dead', { letter: DeadLetter }>
   /** `final`: part of finalOutput, show it to the user. */
   | Event<'output.delta', { agent: string; messageId: string; chunk: string; final: boolean }>
@@ -220,6 +222,7 @@ const EVENT_TYPES = Object.keys({
   'turn.started': 0,
   'turn.finished': 0,
   message: 0,
+  speaker: 0,
   'message.dead': 0,
   'output.delta': 0,
   'model.delta': 0,

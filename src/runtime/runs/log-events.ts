@@ -6,6 +6,7 @@ import type { Memory } from '../../mailbox/frame.ts'
 import * as frame from '../../mailbox/frame.ts'
 import { ORCHESTRATOR } from '../../mailbox/message.ts'
 import { busiest } from '../host/directory.ts'
+import { SpeakerFold } from '../host/handed-answers.ts'
 import { toolEventOf } from '../log/host-frames.ts'
 import {
   type FrameBlock,
@@ -68,12 +69,14 @@ export interface StatusChange {
 }
 
 export class StatusFold {
+  readonly speakers: SpeakerFold
   readonly #name: (index: number) => string
   /** Agents by index: two runs may have agents of the same name. */
   readonly #agents = new Map<number, Agent>()
 
   constructor(name: (index: number) => string) {
     this.#name = name
+    this.speakers = new SpeakerFold(name)
   }
 
   lives(
@@ -232,12 +235,21 @@ export function* eventsOf(
   if (event) yield event
   const change = statusAfter(entry, fold)
   if (change) yield statusEvent(change, entry.seq + 1, entry.at, source.runId(entry.run), source)
+  const speaker = fold.speakers.record(entry)
+  if (speaker) yield { type: 'speaker', seq: entry.seq + 2, at: entry.at, runId: source.runId(entry.run), ...speaker }
 }
 
 /** Updates the fold with an entry whose events are not needed. */
 export function passOver(entry: LogEntry, fold: StatusFold): void {
-  if (entry.kind !== 'frames') statusAfter(entry, fold)
-  else for (let at = entry.from; at < entry.to; at += frame.lengthOf(entry.memory, at)) fold.frame(entry.memory, at)
+  if (entry.kind !== 'frames') {
+    statusAfter(entry, fold)
+    fold.speakers.record(entry)
+    return
+  }
+  for (let at = entry.from; at < entry.to; at += frame.lengthOf(entry.memory, at)) {
+    fold.frame(entry.memory, at)
+    fold.speakers.frame(entry.memory, at, entry.run)
+  }
 }
 
 const statusEvent = (
@@ -274,6 +286,8 @@ function* frameEvents(
     if (begins) yield statusEvent(begins, seq + 1, frame.startedOf(memory, at), runId, source)
     if (isMessage(memory, at) && !isCopy(memory, at))
       yield { type: 'message', seq: seq + 2, at: block.at, runId, message: decodeMessage(memory, at, source) }
+    const speaker = fold.speakers.frame(memory, at, block.run)
+    if (speaker) yield { type: 'speaker', seq: seq + 3, at: block.at, runId, ...speaker }
     const tool = toolEventOf(memory, at, agent)
     if (tool) yield { ...tool, seq: seq + 2, at: frame.timeOf(memory, at), runId }
     if (kind === frame.END) yield { type: 'turn.finished', seq: seq + 3, at: frame.timeOf(memory, at), ...turn }

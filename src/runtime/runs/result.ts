@@ -15,6 +15,7 @@ import { jsonIssue, ORCHESTRATOR, type TypedMessage, USER } from '../../mailbox/
 import { isObject, refused, refusedAs } from '../../shared/checks.ts'
 import type { DramatisError } from '../../shared/errors.ts'
 import { sentencesOf } from '../../shared/sentences.ts'
+import { speakerIn } from '../host/handed-answers.ts'
 import { HISTORY_TURN } from '../host/parts.ts'
 import { directoryOf, type RunState } from '../host/run.ts'
 import type { Redactor } from '../logging/redactor.ts'
@@ -292,6 +293,8 @@ function exchangeOf(run: RunState, answer: string): ModelMessage[] {
  */
 export type MultiAgentResult<T = undefined> = {
   runId: string
+  /** Agent that has spoken last for the run; null: a script, or several. */
+  speaker: string | null
   /** Answers of each agent, in order, by agent name. */
   agentOutputs: Record<string, { content: string; structuredData?: unknown }[]>
   /** Tasks that got no answer. */
@@ -347,6 +350,7 @@ export function resultOf<T>(
   const until = run.log.end
   const messageHistory = once(() => redactor.data(historyOf(run.log, directory, until)))
   const orchestrationTrace = once(() => redactor.data(traceOf(run.log, directory, until)))
+  const speaker = once(() => speakerIn(run.log, run.index, directory.name, until))
   const tasks = [...run.tasks.values()]
   const statuses = tasks.map(({ id, status }): [string, TaskStatus] => [id, status])
   const taskCompletion = once(() => Object.fromEntries(statuses))
@@ -363,6 +367,9 @@ export function resultOf<T>(
     data: failed ? null : redactor.data(ending.data),
     error: failed ? redactor.data(ending.error) : null,
     runId: run.id,
+    get speaker() {
+      return speaker()
+    },
     get agentOutputs() {
       return outputsOf(messageHistory())
     },

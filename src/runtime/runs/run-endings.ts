@@ -15,7 +15,7 @@ import {
 import { onAbort } from '../../shared/on-abort.ts'
 import { queueMicrotask } from '../../shared/timers.ts'
 import type { Agent } from '../host/agent.ts'
-import { rememberHandedAnswers } from '../host/handed-answers.ts'
+import { rememberHandedAnswers, speakerIn } from '../host/handed-answers.ts'
 import { KEPT_BYTES, RunOutput, type RunState } from '../host/run.ts'
 import { framesOf, type RunLog } from '../log/run-log.ts'
 import type { Supervisor } from '../supervision/host.ts'
@@ -283,6 +283,7 @@ export class RunEndings {
       const output = handle.state.output ?? this.#outputOfSpeaker(entry, said)
       const checked = await output?.dataOf(structured, content)
       rememberHandedAnswers(this.#supervisor, handle.state)
+      this.#rememberSpeaker(entry)
       if (this.#conversations) await this.#conversations.saveAtEnd(handle.state)
       this.end(entry, { finalOutput: content, data: checked }, 'finished', content === said ? undefined : content)
     } catch (error) {
@@ -292,6 +293,20 @@ export class RunEndings {
         'failed',
       )
     }
+  }
+
+  /** Notes who has spoken last, if the thread of the run is to go on with that agent. */
+  #rememberSpeaker({ handle: { state }, target }: RunEntry): void {
+    const { threadId } = state
+    if (threadId === undefined || target.settings.isAgent || !this.#entries.settings.floor) return
+    const { agentStates, directory, journal } = this.#supervisor
+    const { owners } = agentStates.conversations
+    const speaker = speakerIn(state.log, state.index, (index) => directory.name(index))
+    if (speaker === null) return // the log has given it up
+    state.spoken = speaker
+    const { owner = null } = owners.get(threadId) ?? {}
+    owners.set({ threadId, owner, speaker })
+    journal.keep(state, { kind: 'thread', threadId, owner, speaker })
   }
 
   /** Returns the output of the role that has given the answer of a run, if it has one. */

@@ -6,9 +6,11 @@ import type { AgentTask } from '../../actors/definition/task.ts'
 import type { Blackboard } from '../../blackboard/entry.ts'
 import { type BlackboardView, readOnly } from '../../blackboard/views.ts'
 import type { TypedMessage } from '../../mailbox/message.ts'
+import { oneOf, shape } from '../../shared/checks.ts'
 import type { ConfigurationError, ErrorCode } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
 import { USER_INDEX } from '../host/directory.ts'
+import { speakerIn } from '../host/handed-answers.ts'
 import { callerIn, directoryOf, type RunState } from '../host/run.ts'
 import { lastSeq, type RunLog } from '../log/run-log.ts'
 import type { Redactor } from '../logging/redactor.ts'
@@ -19,9 +21,19 @@ import { type AnswerOptions, answerQuestion, type OpenQuestionInfo, openQuestion
 import { type EventPosition, type RuntimeEvent, readPosition, readTypes } from './events.ts'
 import { type EventSource, eventsOf, passOver, StatusFold } from './log-events.ts'
 import type { MultiAgentResult } from './result.ts'
-import { type EventOptions, isLong, type ListedRun, listedQuery, type Run, type RunStatus } from './run.ts'
+import {
+  type EventOptions,
+  isLong,
+  type ListedRun,
+  listedQuery,
+  type Run,
+  type RunStatus,
+  type TextOptions,
+} from './run.ts'
 import { SPOKEN, SpokenWords, STREAMED, type StreamPart, StreamParts } from './stream-parts.ts'
 import { historyOf, type OrchestrationTrace, traceOf } from './trace.ts'
+
+const textShape = shape<TextOptions>({ only: oneOf('answer') })
 
 /** Gives a result the data that a schema makes of it. Never rejects. */
 type Check<T> = (result: MultiAgentResult<unknown>, run: RunState) => Promise<MultiAgentResult<T>>
@@ -207,9 +219,17 @@ export class RunHandle<T> implements Run<T> {
     )
   }
 
-  async *text(): AsyncGenerator<string> {
+  async *text(options: TextOptions = {}): AsyncGenerator<string> {
+    textShape(options, '')
+    if (options.only === 'answer') return yield* this.#answer()
     const words = new SpokenWords()
     for await (const event of this.events({ types: [...SPOKEN] })) yield* words.of(event)
+  }
+
+  /** Yields the answer: before the run has ended, any of its words may still be made again. */
+  async *#answer(): AsyncGenerator<string> {
+    for await (const event of this.events({ types: ['run.finished'] }))
+      if (event.type === 'run.finished' && event.result.finalOutput) yield event.result.finalOutput
   }
 
   async *stream({ after = -1 }: { after?: number } = {}): AsyncGenerator<StreamPart<T>> {
@@ -251,6 +271,9 @@ export class RunHandle<T> implements Run<T> {
   }
   board(): BlackboardView | undefined {
     return this.host.board(this.state)
+  }
+  get speaker(): string | null {
+    return speakerIn(this.state.log, this.state.index, this.source.name)
   }
   get usage(): TokenUsage {
     return this.state.spent.total

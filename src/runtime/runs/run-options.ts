@@ -31,8 +31,9 @@ export function launchedOf(
     traceHeaders,
     parts,
     asked,
+    wanted,
   }: RunState,
-  rest: Pick<Launched, 'timeoutMs' | 'priority' | 'target' | 'own' | 'script'>,
+  rest: Pick<Launched, 'timeoutMs' | 'priority' | 'target' | 'own' | 'script' | 'floor'>,
 ): Launched & { kind: 'run.launched' } {
   const options = {
     ...(threadId !== undefined && { threadId }),
@@ -43,6 +44,7 @@ export function launchedOf(
     ...(traceHeaders && { traceHeaders }),
     ...(parts && { parts }),
     ...(asked && { asked }),
+    ...(wanted !== undefined && { speaker: wanted }),
   }
   return { kind: 'run.launched', id, query, startedAt, metadata, models, ...options, ...rest }
 }
@@ -90,14 +92,17 @@ export class RunIntake {
 }
 
 /** Returns the question to the script. Parts of a query whose text was changed have that text. */
-export function questionOf(content: string, { query, parts, asked }: RunState): Question {
+export function questionOf(content: string, { query, parts, asked, wanted }: RunState): Question {
   if (asked) {
     const { data, metadata } = asked
     return { content, ...(data !== undefined && { data }), ...(metadata !== undefined && { metadata }) }
   }
-  if (!parts) return { content }
-  const changed = content === query ? parts : messageParts(withText(parts, content))
-  return { content, metadata: JSON.stringify(withParts(undefined, changed)) }
+  if (!parts && wanted === undefined) return { content }
+  const changed = !parts || content === query ? parts : messageParts(withText(parts, content))
+  return {
+    content,
+    metadata: JSON.stringify(withParts(wanted === undefined ? undefined : { speaker: wanted }, changed)),
+  }
 }
 
 const KNOWN = [
@@ -106,6 +111,7 @@ const KNOWN = [
   'priority',
   'runId',
   'threadId',
+  'speaker',
   'metadata',
   'models',
   'budget',
@@ -190,7 +196,7 @@ function check(options: RunOptions<never> | RunOptions<unknown>, known: readonly
       )
     }
   }
-  const { signal, timeoutMs, priority, runId, threadId, metadata, models, budget, output, stream } = options
+  const { signal, timeoutMs, priority, runId, threadId, speaker, metadata, models, budget, output, stream } = options
   if (signal !== undefined && !(signal instanceof AbortSignal)) throw refused('signal', signal, 'an AbortSignal')
   if (timeoutMs !== undefined && !(typeof timeoutMs === 'number' && timeoutMs > 0 && timeoutMs < 2 ** 31))
     throw refused('timeoutMs', timeoutMs, 'milliseconds above 0, below 2^31')
@@ -199,6 +205,8 @@ function check(options: RunOptions<never> | RunOptions<unknown>, known: readonly
     throw refused('runId', runId, 'a text that is not empty')
   if (threadId !== undefined && (typeof threadId !== 'string' || threadId === ''))
     throw refused('threadId', threadId, 'a text that is not empty')
+  if (speaker !== undefined && (typeof speaker !== 'string' || speaker === ''))
+    throw refused('speaker', speaker, 'the name of an agent')
   if (metadata !== undefined && !isObject(metadata)) throw refused('metadata', metadata, 'an object of texts')
   if (metadata !== undefined)
     for (const [key, value] of Object.entries(metadata))

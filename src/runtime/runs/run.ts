@@ -42,6 +42,15 @@ export interface RunSummary {
   caller: string | null
 }
 
+/** Thread of a team, as `team.thread` returns it. */
+export interface ThreadView {
+  readonly threadId: string
+  /** Agent that gets the next message; null if no run of the strategy `handoff` has ended in it with an answer. */
+  readonly speaker: string | null
+  /** Ids of its runs, those that started last first. */
+  readonly runIds: readonly string[]
+}
+
 /** Selects runs of `team.listRuns`. */
 export interface RunFilter {
   /** Status of the runs. Default: any. */
@@ -155,6 +164,11 @@ export interface RunOptions<T = undefined> {
    */
   threadId?: string | undefined
   /**
+   * Agent that speaks first, under the strategy `handoff`. Default: who has spoken last in the thread; in a new one,
+   * `start` of the strategy.
+   */
+  speaker?: string | undefined
+  /**
    * Metadata for the agents to read: `context.run.metadata`. In a team with `telemetry` the run continues the trace
    * that `traceparent` (and `tracestate`, in the format of W3C Trace Context) names. Agents then read the run's own
    * place in that trace.
@@ -179,9 +193,8 @@ export interface RunOptions<T = undefined> {
    */
   output?: ModelSchema<unknown, T> | undefined
   /**
-   * true: models answer in pieces, as `run.text()` and `run.stream()` show them, whether or not anyone reads. false: a
-   * broken answer of the last speaker can always be retried. Default: true for `launch` and `stream`, false for
-   * `execute`.
+   * true: models answer in pieces, as `run.text()` and `run.stream()` show them, whether or not anyone reads. false
+   * saves the work of it. Default: true for `launch` and `stream`, false for `execute`.
    */
   stream?: boolean | undefined
   /**
@@ -207,6 +220,11 @@ export interface EventOptions {
   follow?: boolean | undefined
   /** Ends the reading when it is aborted. */
   signal?: AbortSignal | undefined
+}
+
+/** Options of `run.text`. `only`: the answer alone, in place of all words of who speaks. */
+export interface TextOptions {
+  only?: 'answer' | undefined
 }
 
 /**
@@ -241,9 +259,10 @@ export interface Run<T = undefined> {
    * between rounds, between speakers and before a second try; if the last words are not `finalOutput`, it follows
    * behind one. The answer of a code agent comes as a whole, and so does one that is made or chosen of several. A
    * script of your own decides by what it emits: if that is not the beginning of its answer, it replaces the answer
-   * here. For a run that fails there is the output until then.
+   * here. For a run that fails there is the output until then. With `only: 'answer'` the joined pieces are
+   * `finalOutput`: the answer comes as a whole when it is sure, and a run that fails has none.
    */
-  text(): AsyncIterable<string>
+  text(options?: TextOptions): AsyncIterable<string>
   /**
    * Yields the run as a chat shows it, past and future: text, reasoning and tool inputs of all models as they come,
    * what of it was superseded, the answer as a growing object if the run has an `output`, tools, questions, and
@@ -282,6 +301,8 @@ export interface Run<T = undefined> {
    * It changes nothing in the run.
    */
   board(): BlackboardView | undefined
+  /** Agent that speaks for the run now, or has spoken for it last; null: a script, or several. */
+  readonly speaker: string | null
   /** Tokens that models have used so far. */
   readonly usage: TokenUsage
   /** The same for each agent whose models were called, by name. */

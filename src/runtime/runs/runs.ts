@@ -5,6 +5,7 @@
 import type { Content } from '../../actors/definition/content.ts'
 import type { ModelSchema } from '../../actors/definition/tool.ts'
 import type { Memory } from '../../mailbox/frame.ts'
+import { refused } from '../../shared/checks.ts'
 import {
   ConfigurationError,
   DramatisError,
@@ -150,6 +151,7 @@ export class RunBook {
     const joined = options.runId === undefined ? undefined : this.#join(options.runId, query, options, output)
     if (joined) return this.#checked(joined, options)
     this.#intake.checkModels(options.models ?? {})
+    if (options.speaker !== undefined) this.#checkSpeaker(options.speaker, target)
     const waits = question ? false : this.line.admit()
     const state = this.#supervisor.runs.open(
       options.runId ?? this.#supervisor.frames.id(),
@@ -160,6 +162,7 @@ export class RunBook {
     this.#beginThread(state)
     state.models = options.models ?? {}
     state.asked = question
+    state.wanted = options.speaker
     state.budget = options.budget
     // A check of the answer comes before anybody sees a word of it.
     state.streams = (options.stream ?? streams) && this.#settings.guards.output.length === 0
@@ -177,6 +180,13 @@ export class RunBook {
     return handle
   }
 
+  #checkSpeaker(speaker: string, { settings }: Agent): void {
+    const { floor } = this.#settings
+    if (!floor || settings.isAgent)
+      throw refused('speaker', speaker, 'no value here', 'It is for runs of a team under the strategy "handoff".')
+    if (!floor.agents.has(speaker)) throw refused('speaker', speaker, [...floor.agents].join(', '))
+  }
+
   #beginThread({ threadId, metadata }: RunState): void {
     if (threadId !== undefined) this.#claim(threadId, callerIn(metadata))
   }
@@ -184,13 +194,20 @@ export class RunBook {
   #claim(threadId: string, caller: string | null): string | null {
     const { agentStates, journal } = this.#supervisor
     const { owners } = agentStates.conversations
-    if (!owners.has(threadId)) journal.keep(undefined, { kind: 'thread', threadId, owner: caller })
+    if (!owners.get(threadId)) journal.keep(undefined, { kind: 'thread', threadId, owner: caller })
     return owners.begin(threadId, caller)
   }
 
   /** Begins a thread for a caller, unless somebody has. Resolves to whom it belongs; null: to nobody that is known. */
   async beginThread(threadId: string, caller: string): Promise<string | null> {
     return this.conversations ? this.conversations.begin(threadId, caller) : this.#claim(threadId, caller)
+  }
+
+  /** Resolves to the agent that has spoken last in a thread, null if there is none; undefined: no such thread. */
+  async speakerOf(threadId: string): Promise<string | null | undefined> {
+    if (this.conversations) return this.conversations.speakerOf(threadId)
+    const fact = this.#supervisor.agentStates.conversations.owners.get(threadId)
+    return fact && (fact.speaker ?? null)
   }
 
   *#queued(): IterableIterator<LimitWait> {
@@ -316,6 +333,11 @@ export class RunBook {
     const { guards } = this.endings
     const query = guards.asks ? await guards.query(entry) : handle.state.query
     if (query === undefined || handle.state.over || this.#entries.of(handle.state) !== entry) return
+    const { floor } = this.#settings
+    if (floor && !target.settings.isAgent)
+      handle.state.wanted ??= this.#supervisor.agentStates.conversations.owners.get(
+        handle.state.threadId ?? '',
+      )?.speaker
     const settle = (memory: Memory, at: number) => void this.endings.answered(entry, memory, at)
     try {
       const { state: run } = handle
@@ -340,7 +362,8 @@ export class RunBook {
     entry.isKept = true
     const { timeoutMs = this.#settings.globalTimeoutMs, priority = 0 } = entry.options
     const rest = { timeoutMs, priority, target: entry.target.index, own: false, script: this.script }
-    journal.keep(state, launchedOf(state, rest))
+    const floor = state.threadId === undefined ? undefined : this.#settings.floor?.agents
+    journal.keep(state, launchedOf(state, { ...rest, ...(floor && { floor: [...floor] }) }))
     for (const [hash, bytes] of state.stored) journal.keepPart(state, hash, bytes)
   }
 

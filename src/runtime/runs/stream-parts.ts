@@ -223,6 +223,8 @@ export type StreamPart<T = undefined> =
   | Part<'superseded', OfCall & { reason: SupersededReason }>
   /** The answer so far, in a run with `output`. Not checked: the checked value is `result.data`. */
   | Part<'object', OfCall & { object: DeepPartial<T> }>
+  /** That agent speaks from now on; `from`: who did so until now. */
+  | Part<'speaker', { agent: string; from: string | null }>
   | Part<'tool.started', ToolStarted>
   | Part<'tool.progress', ToolProgress>
   | Part<'tool.finished', ToolFinished>
@@ -234,6 +236,7 @@ export const STREAMED: readonly RuntimeEvent['type'][] = [
   'model.delta',
   'model.superseded',
   'output.delta',
+  'speaker',
   'tool.started',
   'tool.progress',
   'tool.finished',
@@ -309,6 +312,7 @@ export class StreamParts<T> {
         yield { type: event.type, result }
         return
       }
+      case 'speaker':
       case 'tool.started':
       case 'tool.progress':
       case 'tool.finished':
@@ -440,7 +444,7 @@ export class SpokenWords {
 
   /** Returns the words of an event. All events of `SPOKEN` have to come, in order. */
   of(event: RuntimeEvent<unknown>): string[] {
-    if (event.type === 'run.finished') return this.#rest(event.result.finalOutput ?? '')
+    if (event.type === 'run.finished') return this.rest(event.result.finalOutput ?? '')
     // An answer that several may have is read when it is chosen.
     if (event.type === 'model.delta' && (event.answerOf !== 'run' || event.part !== 'text')) return []
     if (event.type === 'model.superseded' && event.reason === 'tool_calls') {
@@ -466,7 +470,8 @@ export class SpokenWords {
     return words
   }
 
-  #rest(answer: string): string[] {
+  /** Returns what is missing of the words of a run that ends with that answer. */
+  rest(answer: string): string[] {
     if (answer === '' || this.#said.endsWith(answer)) return []
     if (this.#call !== undefined && answer.startsWith(this.#said)) return [answer.slice(this.#said.length)]
     return this.#call === OF_SCRIPT ? [] : this.#begin(answer, OF_SCRIPT)

@@ -2,7 +2,7 @@
 
 import type { RoundBounds } from '../../actors/definition/assignment.ts'
 import { modelOptionsOf } from '../../actors/definition/model-options.ts'
-import type { AgentRole, ContextStrategy, RoleInfo } from '../../actors/definition/role.ts'
+import type { AgentRole, ContextStrategy, FloorHistory, RoleInfo } from '../../actors/definition/role.ts'
 import type { Overflow, SupervisionConfig } from '../../actors/definition/role-config.ts'
 import type { ModelSchema } from '../../actors/definition/tool.ts'
 import { VERB_NAMES, verbTool } from '../../actors/model/verb-tools.ts'
@@ -96,7 +96,7 @@ function missingFor(verb: unknown, role: AgentRole, team: VerbTeam): string | un
     case 'delegate':
     case 'delegate_to_executor':
     case 'handoff':
-      if (role.delegationAllowed !== false) return undefined
+      if (role.delegationAllowed !== false || (verb === 'handoff' && role.canHandoffTo)) return undefined
       return 'It may not delegate (delegationAllowed: false). Take one of the two out.'
     case 'escalate':
       if (role.escalateTo !== undefined) return undefined
@@ -128,7 +128,7 @@ function missingFor(verb: unknown, role: AgentRole, team: VerbTeam): string | un
  * gets only the verbs that somebody has decided on, so that a role without any such setting has no tools.
  */
 function offeredVerbs(role: AgentRole, team: VerbTeam): string[] {
-  const { delegationAllowed, canDelegateTo, escalateTo, trust, tools = [] } = role
+  const { delegationAllowed, canDelegateTo, canHandoffTo, escalateTo, trust, tools = [] } = role
   if (trust === 'untrusted') return []
   if (role.verbs === 'all') return VERB_NAMES.filter((name) => name !== ALIAS && !missingFor(name, role, team))
   const { blackboard } = team
@@ -137,7 +137,8 @@ function offeredVerbs(role: AgentRole, team: VerbTeam): string[] {
   const delegates =
     !isByTool && (delegationAllowed ?? (defines || (canDelegateTo !== undefined && canDelegateTo.length > 0)))
   const byRight = [
-    ...(delegates ? ['request', 'delegate', 'handoff'] : []),
+    ...(delegates ? ['request', 'delegate'] : []),
+    ...((canHandoffTo ? canHandoffTo.length > 0 : delegates) ? ['handoff'] : []),
     ...(escalateTo === undefined ? [] : ['escalate']),
     ...(blackboard === 'run' || blackboard === 'team' ? ['publish', 'read_blackboard'] : []),
     ...(trust === 'privileged' ? ['spawn'] : []),
@@ -177,8 +178,9 @@ function freeze(value: unknown): void {
 function checkTrust(role: AgentRole, path: string): void {
   if (role.trust !== 'untrusted') return
   const advice = 'An agent that is untrusted may answer and report alone. Take it out, or trust it more.'
-  const { canDelegateTo = [], delegationAllowed = false, tools = [], verbs } = role
+  const { canDelegateTo = [], canHandoffTo = [], delegationAllowed = false, tools = [], verbs } = role
   if (canDelegateTo.length > 0) throw refused(`${path}.canDelegateTo`, canDelegateTo, 'an empty list', advice)
+  if (canHandoffTo.length > 0) throw refused(`${path}.canHandoffTo`, canHandoffTo, 'an empty list', advice)
   if (delegationAllowed) throw refused(`${path}.delegationAllowed`, delegationAllowed, 'false', advice)
   if (tools.length > 0) throw refused(`${path}.tools`, tools, 'an empty list', advice)
   if (verbs !== undefined) throw refused(`${path}.verbs`, verbs, 'nothing', advice)
@@ -224,6 +226,8 @@ export interface AgentSettings extends HeldKeys, Omit<Filled<typeof communicatio
   /** Bounds at which the rounds of its model are a loop; false: no check. */
   loops: RoundBounds | false
   output?: ModelSchema
+  /** Set if it shares the conversation of a thread with others, of whom one speaks at a time. */
+  floor?: FloorHistory
   contextStrategy: ContextStrategy | undefined
   /** Heap limit of its thread in MiB; null: Node's own limit. */
   maxHeapMb: number | null

@@ -103,6 +103,7 @@ type Known = Pick<ReadonlySet<string>, 'has' | 'keys'>
 
 function checkReferences(role: AgentRole, at: string, known: Known): void {
   for (const [j, name] of (role.canDelegateTo ?? []).entries()) mustExist(name, `${at}.canDelegateTo[${j}]`, known)
+  for (const [j, name] of (role.canHandoffTo ?? []).entries()) mustExist(name, `${at}.canHandoffTo[${j}]`, known)
   for (const [j, name] of (role.sharedWith ?? []).entries()) mustExist(name, `${at}.sharedWith[${j}]`, known)
   if (role.escalateTo !== undefined) mustExist(role.escalateTo, `${at}.escalateTo`, known)
 }

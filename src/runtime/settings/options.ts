@@ -251,6 +251,8 @@ export interface TeamOptions<Name extends string = string> {
    * in memory. Default: 1 GiB. Beyond that, a run or a message that brings another one is refused with `PartLostError`.
    */
   maxStoredBytes?: number
+  /** Number of handoffs in one run, under each strategy. Default: 10. Who speaks then has to answer. */
+  maxHandoffs?: number
   /** Number of concurrent runs of the team. Default: 100. */
   maxConcurrentRuns?: number
   /**

@@ -360,6 +360,7 @@ export const roleInfo = {
   maxParallelToolCalls: integer(1),
   delegationAllowed: flag,
   canDelegateTo: listOf(text),
+  canHandoffTo: listOf(text),
   canBeDelegatedTo: flag,
   escalateTo: text,
   sharedWith: listOf(text),
@@ -373,10 +374,13 @@ export const roleInfo = {
   accepts: listOf(oneOf('image', 'audio', 'file')),
 } satisfies Fields<RoleInfo>
 
+/** An agent that an agent makes hands off to whom it may delegate to: no further than its maker. */
+const { canHandoffTo: _, ...madeInfo } = roleInfo
+
 /** Shape of a role that an agent makes. It takes data alone, since the role comes from a thread. */
 export const spawnShape = shape<SpawnRole>(
   {
-    ...roleInfo,
+    ...madeInfo,
     module: (value, path) => void moduleFrom(value, path),
     tools: spawnToolsShape,
     lifetime: oneOf('run', 'team'),
@@ -387,7 +391,7 @@ export const spawnShape = shape<SpawnRole>(
 
 /** The module is checked by the registry, which knows the place that it is relative to. */
 export const typeShape = shape<AgentType>(
-  { ...roleInfo, class: someText, module: text, tools: spawnToolsShape },
+  { ...madeInfo, class: someText, module: text, tools: spawnToolsShape },
   'name',
 )
 

@@ -5,6 +5,7 @@
 import { availableParallelism } from 'node:os'
 import { resolve } from 'node:path'
 import type { RoundBounds } from '../../actors/definition/assignment.ts'
+import type { HandoffFilter } from '../../actors/definition/protocol.ts'
 import type { AgentRole } from '../../actors/definition/role.ts'
 import type { Logger, ModelSchema } from '../../actors/definition/tool.ts'
 import { type Filled, filled } from '../../shared/checks.ts'
@@ -90,6 +91,13 @@ export interface KeepSettings extends Readonly<Filled<typeof keepFields>> {
   readonly keysMs?: number
 }
 
+/** `agents`: those that may speak, also if they come later. `filter`: makes what the next of them sees. */
+export interface FloorSettings {
+  readonly start: string
+  readonly agents: ReadonlySet<string>
+  readonly filter: HandoffFilter | undefined
+}
+
 export interface TeamSettings
   extends Filled<typeof teamFields>,
     Filled<typeof deadlockFields>,
@@ -98,6 +106,8 @@ export interface TeamSettings
   /** Supervision of the protocol script, when it has a thread. */
   supervision: SupervisionSettings
   delegation: DelegationBound
+  /** Set where agents share one conversation, and one of them speaks. */
+  floor?: FloorSettings
   retries: number
   threads: ThreadSettings
   livelock: LivelockBounds | false

@@ -293,6 +293,7 @@ export const teamFields = {
   },
   syncPoints: syncPointsShape,
   maxConcurrentAgents: option(integer(1), 32),
+  maxHandoffs: option(integer(0), 10),
   maxConcurrentRuns: option(integer(1), 100),
   maxStoredBytes: option(integer(0), 2 ** 30),
   maxQueuedRuns: option(integer(0), 1_000),

@@ -7,6 +7,7 @@
  */
 
 import type { AgentCode, AssignedTools, RosterEntry } from '../../actors/definition/assignment.ts'
+import type { HandoffFilter } from '../../actors/definition/protocol.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
 import type { DramatisError } from '../../shared/errors.ts'
 import { Admission, HostMessages } from '../host/admission.ts'
@@ -58,6 +59,9 @@ export interface OwnersOptions extends CoreOptions {
   /** Number of agents that may have a turn of one run at the same time. Default: no limit. */
   maxConcurrentAgents?: number
   delegationBound?: DelegationBound
+  /** Default: no limit. */
+  maxHandoffs?: number
+  handoffFilter?: HandoffFilter | undefined
   /**
    * Checks whether a caller can have a handle of that run, and so answer the questions of its agents. Default: always.
    */
@@ -91,7 +95,12 @@ export abstract class Owners<Options extends OwnersOptions = OwnersOptions> exte
   readonly commits = new Commits(this, this.cancellation, this.permits, this.mailboxes, this.redelivery, this.requests)
 
   // Admission of messages.
-  readonly delegations = new Delegations(this, this.requests, this.options.delegationBound ?? DELEGATION_BOUND)
+  readonly delegations = new Delegations(
+    this,
+    this.requests,
+    this.options.delegationBound ?? DELEGATION_BOUND,
+    this.options.maxHandoffs ?? Number.POSITIVE_INFINITY,
+  )
   readonly admission = new Admission(this, this.cancellation, this.delegations, this.mailboxes, this.requests)
   readonly hostMessages = new HostMessages(this, this.admission, this.requests)
   readonly escalations = new Escalations(this, this.hostMessages)
@@ -111,10 +120,11 @@ export abstract class Owners<Options extends OwnersOptions = OwnersOptions> exte
   constructor(options: Options) {
     super(options)
     const { cancellation, delegations, hostMessages, requests } = this
+    const { handoffFilter } = this.options
     for (const { verbs } of [this.boards, this.sharedStates, this.syncPoints, this.tools, this.guards])
       this.calls.register(verbs)
     this.calls.register([
-      ...new Handoffs(this, cancellation, delegations, hostMessages, requests).verbs,
+      ...new Handoffs(this, { cancellation, delegations, hostMessages, requests, filter: handoffFilter }).verbs,
       ...personVerbs(this.#ask),
       ...watchVerbs(this, hostMessages),
       ...decisionVerbs(this),

@@ -76,6 +76,7 @@ function assignmentOf(
     output: agent.settings.output && jsonSchemaOf(agent.settings.output),
     guardedBy: guardedBy(agent.settings.guards),
     contextStrategy: agent.settings.contextStrategy,
+    floor: agent.settings.floor,
   }
 }
 

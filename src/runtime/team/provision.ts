@@ -194,7 +194,8 @@ export class Provision implements Provisioning {
 
   async #localScript(thread: LocalThread): Promise<AgentHandlers> {
     const protocol = this.#protocol
-    if ('run' in protocol) return scriptHandlers((orchestrator, query) => protocol.run(orchestrator, query))
+    if ('run' in protocol)
+      return scriptHandlers((orchestrator, query, speaker) => protocol.run(orchestrator, query, speaker))
     const specifier = String(protocol.module)
     const place = { agent: ORCHESTRATOR, specifier, option: 'orchestration.module', env: [] }
     const { exports, code } = await this.#load(place, thread)
@@ -293,7 +294,7 @@ export function serveTeamVerbs(
     pauses.during(caller, async () => gateway.verb(args, caller, signal), 'model')
   calls.register([['model', ask]])
   const router = new TaskRouter(supervisor, taskRouting, (run, agent) => budgets.left(run, agent))
-  calls.register([...modelTurnVerbs(supervisor, settings.inCluster), ...router.verbs])
+  calls.register([...modelTurnVerbs(supervisor, supervisor.delegations, settings.inCluster), ...router.verbs])
 }
 
 /**

@@ -277,8 +277,13 @@ export class Roster implements MadeAgents {
 
   /** Returns the settings of an agent that was made earlier. Agents that its role names may have left since. */
   #settingsOf(run: RunState | undefined, role: AgentRole): AgentSettings {
-    const { canDelegateTo = [], sharedWith = [], escalateTo } = role
-    const expected = [...canDelegateTo, ...sharedWith, ...(escalateTo === undefined ? [] : [escalateTo])]
+    const { canDelegateTo = [], canHandoffTo = [], sharedWith = [], escalateTo } = role
+    const expected = [
+      ...canDelegateTo,
+      ...canHandoffTo,
+      ...sharedWith,
+      ...(escalateTo === undefined ? [] : [escalateTo]),
+    ]
     return this.#settings.newcomer(role, 'role', namesOf(this.#supervisor.directory.agents(run)), expected)
   }
 

@@ -26,6 +26,7 @@ import {
   type RunFilter,
   type RunOptions,
   type RunSummary,
+  type ThreadView,
   toldSummary,
 } from '../runs/run.ts'
 import type { RunBook } from '../runs/runs.ts'
@@ -365,6 +366,21 @@ export abstract class TeamRuns {
     if (typeof caller !== 'string') throw refused('caller', caller, 'a text')
     await this.untilLogRead()
     return this.runBook.beginThread(threadId, caller)
+  }
+
+  /**
+   * Returns what the team knows of a thread (`threadId`); undefined if it knows none of that id. Rejects with what
+   * keeps the durable log or the store of `conversations` from being read.
+   *
+   * @example
+   * console.log((await team.thread('ann'))?.speaker) // the agent that gets the next message
+   */
+  async thread(threadId: string): Promise<ThreadView | undefined> {
+    await this.untilLogRead()
+    const speaker = await this.runBook.speakerOf(threadId)
+    if (speaker === undefined) return undefined
+    const runs = await this.listRuns({ threadId })
+    return { threadId, speaker, runIds: runs.map(({ id }) => id) }
   }
 
   /**

@@ -94,6 +94,8 @@ export class TeamRuntime extends TeamRuns {
       maxConcurrentAgents: settings.maxConcurrentAgents,
       maxStoredBytes: settings.maxStoredBytes,
       delegationBound: settings.delegation,
+      maxHandoffs: settings.maxHandoffs,
+      handoffFilter: settings.floor?.filter,
       capacity: Math.min(
         settings.agents.length + FIXED_NAMES.length + SPARE_NAMES + settings.maxSpawnedAgents,
         MAX_AGENTS,

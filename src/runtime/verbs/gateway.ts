@@ -312,6 +312,53 @@ class WatchedPieces {
   }
 }
 
+/** Passes the text of an answer on, piece by piece. Of one that is made again it passes on what goes on with that. */
+class PieceReader {
+  readonly #redactor: Redactor
+  readonly #read: (text: string) => void
+  #channel: Channel
+  #passedOn = ''
+  /** The text since the answer was begun again, if pieces of it had been passed on; undefined if it was not. */
+  #again: string | undefined
+
+  constructor(redactor: Redactor, read: (text: string) => void) {
+    this.#redactor = redactor
+    this.#read = read
+    this.#channel = this.#begun()
+  }
+
+  #begun(): Channel {
+    return this.#redactor.pieces((text) => {
+      if (this.#again !== undefined) this.#again += text
+      else this.#pass(text)
+    })
+  }
+
+  #pass(text: string): void {
+    this.#passedOn += text
+    this.#read(text)
+  }
+
+  push(text: string): void {
+    this.#channel.push(text)
+  }
+
+  restart(): void {
+    this.#channel = this.#begun()
+    this.#again = this.#passedOn === '' ? undefined : ''
+  }
+
+  end(): void {
+    this.#channel.end()
+    const again = this.#again ?? ''
+    if (again.startsWith(this.#passedOn) && again.length > this.#passedOn.length)
+      this.#pass(again.slice(this.#passedOn.length))
+  }
+}
+
+/** Checks for an answer of the run: its readers are told which words do not count, so it may be made again. */
+const isOfRun = (watched: Watched | undefined): boolean => watched?.answerOf === 'run'
+
 export interface ModelCaller {
   readonly agent: Agent
   readonly run: RunState
@@ -320,6 +367,8 @@ export interface ModelCaller {
   readonly callId: string
   /** True if an earlier process has made the call, and its answer is not in the log. */
   readonly isAgain?: boolean | undefined
+  /** True if an earlier try of the turn has failed. */
+  readonly isRetried?: boolean | undefined
 }
 
 /**
@@ -385,8 +434,11 @@ export class ModelGateway {
     this.#options = options
   }
 
-  readonly verb: HostVerb = async (args, { agent, run, turn, callId, isAgain, say }, signal) =>
-    this.call({ agent, run, turn, callId, isAgain }, checked(args), signal, say)
+  readonly verb: HostVerb = async (args, { agent, run, turn, callId, isAgain, say }, signal) => {
+    const call = checked(args)
+    const isRetried = call.stream === true && (agent.messageOf(turn)?.retries?.count ?? 0) > 0
+    return this.call({ agent, run, turn, callId, isAgain, isRetried }, call, signal, say)
+  }
 
   async call(
     caller: ModelCaller,
@@ -400,7 +452,9 @@ export class ModelGateway {
     signal.throwIfAborted()
     assertThere(call, caller.run)
     const resolved = resolve(call.model, caller)
-    const make: MakeCall = (asked) => this.#make(asked, call.stream ? onText : () => {})
+    // Readers of pieces have begun another answer if the turn is tried again: they get no more.
+    const isRead = call.stream && !caller.isRetried
+    const make: MakeCall = (asked) => this.#make(asked, isRead ? onText : () => {})
     const layered = layers.reduceRight<MakeCall>((next, layer) => (asked) => layer(asked, next), make)
     const ending = new AbortController()
     const detach = onAbort(signal, () => ending.abort(signal.reason))
@@ -422,12 +476,13 @@ export class ModelGateway {
     const { caller, client, model, call, options = {}, signal } = pending
     const { messages, tools = [], stream, watched, ...rest } = call
     const collected = nothingYet()
-    const pieces = redactor.pieces(onText)
+    const reader = new PieceReader(redactor, onText)
     const watching = watched && new WatchedPieces(caller, watched, redactor, record)
     let hasBegun = false
     const hear = (heard: Heard) => {
       hasBegun = heard.part !== 'restart'
-      if (heard.part === 'text') pieces.push(heard.text)
+      if (heard.part === 'restart') reader.restart()
+      if (heard.part === 'text') reader.push(heard.text)
       watching?.hear(heard)
     }
     const began = clock.monotonic()
@@ -442,7 +497,7 @@ export class ModelGateway {
         messages: readableMessages(messages.filter(isSaid), ({ hash }) => readerOf(caller.run.stored, hash)),
         ...(tools.length > 0 && { tools: [...tools] }),
         ...(pending.giveBack && { giveBack: pending.giveBack }),
-        ...((stream || watched) && { stream: true, ...(!stream && { restarts: true }) }),
+        ...((stream || watched) && { stream: true, ...((!stream || isOfRun(watched)) && { restarts: true }) }),
         agent: caller.agent.name,
         runId: caller.run.id,
         get idempotencyKey() {
@@ -454,7 +509,7 @@ export class ModelGateway {
         signal,
       }
       await collect(client, request, collected, hear, this.#thoughtsOf(pending))
-      pieces.end()
+      reader.end()
     } catch (thrown) {
       const { reason } = signal
       error = reason instanceof ModelError ? endOf(reason, hasBegun) : this.#failure(thrown, pending)

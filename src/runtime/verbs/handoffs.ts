@@ -8,7 +8,19 @@
  * what the source returns answers nobody.
  */
 
+import { asJson, readableMessages } from '../../actors/definition/content.ts'
+import type { ModelMessage } from '../../actors/definition/model.ts'
+import type { HandoffFilter } from '../../actors/definition/protocol.ts'
 import { ACKNOWLEDGE, type Verb } from '../../actors/definition/role.ts'
+import {
+  areMessages,
+  type Conversation,
+  type HandedOver,
+  handedOverIn,
+  historyOf,
+  onlyFor,
+  type SpokenTurn,
+} from '../../actors/model/conversation.ts'
 import { lastSpeakerIn } from '../../actors/model/last-speaker.ts'
 import { userContent } from '../../actors/model/prompt.ts'
 import type { EscalationView, HandoffRequest, ReassignRequest } from '../../actors/turn/delegate.ts'
@@ -41,7 +53,7 @@ import {
 import type { Envelope } from '../../mailbox/mailbox.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 import { withParts } from '../../mailbox/parts.ts'
-import { CancelledError, DelegationRefusedError, type DramatisError } from '../../shared/errors.ts'
+import { CancelledError, DelegationRefusedError, type DramatisError, describe } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
 import { picked } from '../../shared/values.ts'
 import type { HostMessages } from '../host/admission.ts'
@@ -53,7 +65,7 @@ import { type Delegations, managersOf } from '../host/delegation.ts'
 import { ORCHESTRATOR_INDEX } from '../host/directory.ts'
 import { stepsOf } from '../host/journal.ts'
 import { offered, type Requests } from '../host/mailboxes.ts'
-import { directoryOf, type RunState } from '../host/run.ts'
+import { directoryOf, type RunState, readerOf } from '../host/run.ts'
 import type { Question } from '../log/host-frames.ts'
 import type { HandoffStep, HostRecord } from '../log/records.ts'
 import { framesOf } from '../log/run-log.ts'
@@ -162,6 +174,14 @@ interface Reassignment {
 
 type Caller = Pick<HostCaller, 'agent' | 'run' | 'turn' | 'correlation'>
 
+interface HandoffParts {
+  readonly cancellation: Cancellation
+  readonly delegations: Delegations
+  readonly hostMessages: HostMessages
+  readonly requests: Requests
+  readonly filter: HandoffFilter | undefined
+}
+
 const BY_TARGET: ReadonlySet<HandoffStep> = new Set(['acknowledged', 'declined', 'proceeding'])
 
 export class Handoffs {
@@ -170,21 +190,18 @@ export class Handoffs {
   readonly #cancellation: Cancellation
   readonly #hostMessages: HostMessages
   readonly #requests: Requests
+  readonly #filter: HandoffFilter | undefined
   /** Offers that are not acknowledged yet, by the message to the target. */
   readonly #offers = new Map<Envelope<RunState>, () => void>()
 
-  constructor(
-    core: Core,
-    cancellation: Cancellation,
-    delegations: Delegations,
-    hostMessages: HostMessages,
-    requests: Requests,
-  ) {
+  /** `filter`: what the next speaker sees of a conversation that agents share. */
+  constructor(core: Core, parts: HandoffParts) {
     this.#core = core
-    this.#delegations = delegations
-    this.#cancellation = cancellation
-    this.#hostMessages = hostMessages
-    this.#requests = requests
+    this.#delegations = parts.delegations
+    this.#cancellation = parts.cancellation
+    this.#hostMessages = parts.hostMessages
+    this.#requests = parts.requests
+    this.#filter = parts.filter
   }
 
   get verbs(): [Verb, HostVerb][] {
@@ -215,6 +232,7 @@ export class Handoffs {
     const to = this.#core.directory.require(name, run)
     const refusal = this.#delegations.refusalOfHandoff(from, to, turn, offered(request.offer))
     if (refusal) throw refusal
+    if (from.settings.floor && !to.settings.floor && isSpeaking(this.#asked(own))) throw maySpeakNot(from, to)
     const handoff: Handoff = { run, from, own, name, to, call }
     this.#record('identified', handoff)
     await this.#ask(handoff, this.#question(handoff, request, summary), signal)
@@ -314,29 +332,101 @@ export class Handoffs {
     if (failure) this.#core.journal.deadLetter(run, envelope.memory, envelope.at, 'failed', [failure])
   }
 
+  #asked({ memory, at, run }: Envelope<RunState>): AgentMessage {
+    return decodeMessage(memory, at, directoryOf(run, this.#core.directory))
+  }
+
   #question(handoff: Handoff, request: Partial<HandoffRequest>, summary: string): Question {
     const { run, own, to } = handoff
     const { description, priority, offer } = request
     const { parentTask, deadline } = offered(offer)
     const due = [deadline, run.tasks.get(parentTask ?? '')?.deadline].filter((time) => typeof time === 'number')
-    const asked = decodeMessage(own.memory, own.at, directoryOf(run, this.#core.directory))
+    const asked = this.#asked(own)
     const { threadId } = readBody(own.memory, own.at)
     const subTask = subTaskAt(own.memory, own.at)
     const metadata = {
       ...formOf(asked),
       ...answeredBy(subTask, actingAt(own.memory, own.at)),
-      handoff: handedOverWith(handoff, request, summary, asked),
+      handoff: { ...this.#handedOver(handoff, request, summary, asked), ...this.#bounds(handoff, request, asked) },
     }
+    // The conversation that both share has the parts of the question in their place.
+    const parts = to.settings.floor && request.said ? undefined : partsOf(own.memory, own.at)
     return {
       type: 'delegate',
       content: String(description),
       data: JSON.stringify({ ...Object(offer), deadline: due.length > 0 ? Math.min(...due) : null }),
-      metadata: JSON.stringify(withParts(metadata, partsOf(own.memory, own.at))),
+      metadata: JSON.stringify(withParts(metadata, parts)),
       streams: to.settings.playedByModel && this.#requests.of(own)?.streams === true,
       ...(threadId !== undefined && { threadId }),
       ...(Number.isInteger(priority) && { priority: Number(priority) | 0 }),
       ...(kindOf(own.memory, own.at) === REQUEST && { limit: limitOf(own.memory, own.at) }),
     }
+  }
+
+  /** Returns what the target reads of the handoff. */
+  #handedOver(handoff: Handoff, request: Partial<HandoffRequest>, summary: string, asked: AgentMessage): HandedOver {
+    const handed = handedOverWith(handoff, request, summary, asked)
+    const { from, run, to } = handoff
+    const { said } = handed
+    if (!said || !from.settings.playedByModel || !to.settings.floor || !isSpeaking(asked)) return handed
+    if (this.#filter) {
+      const shown = this.#filtered(this.#filter, handoff, handed, summary)
+      return { ...handed, said: [onlyFor(to.name, said, shown)] }
+    }
+    // Turns that the thread has need not go with the message.
+    this.#core.agentStates.conversations.begin(to, run)
+    const { turns = [], summary: before } = (run.states.get(to.index) ?? {}) as Partial<Conversation>
+    const known = new Set(turns.map(({ id }) => id))
+    const isNews = ({ id, for: alone, instead }: SpokenTurn) => !known.has(id) && (!before || !alone || instead)
+    return { ...handed, said: said.filter(isNews) }
+  }
+
+  #filtered(
+    filter: HandoffFilter,
+    { from, own, to }: Handoff,
+    { task, said = [] }: HandedOver,
+    summary: string,
+  ): readonly ModelMessage[] {
+    const about = { from: from.name, to: to.name }
+    const refused = (what: string, cause?: unknown) =>
+      new DelegationRefusedError(
+        `"${from.name}" cannot hand off to "${to.name}": orchestration.history ${what}.`,
+        about,
+        cause,
+      )
+    const { stored } = own.run
+    const messages = readableMessages(historyOf({ turns: said }), ({ hash }) => readerOf(stored, hash))
+    let shown: unknown
+    try {
+      shown = filter(messages, { ...about, task: task.description, summary })
+    } catch (error) {
+      throw refused(`has thrown: ${describe(error)}`, error)
+    }
+    const keeper = this.#core.parts.keeperFor(own.run)
+    if (areMessages(shown)) return shown.map((message) => ({ ...message, content: asJson(message.content, keeper) }))
+    throw refused('has returned something else than messages of a user, an assistant and tools')
+  }
+
+  /**
+   * Says whether the next speaker may hand the duty on again: not at the bound of the run, and not if two agents have
+   * handed it to and fro twice with nothing in between.
+   */
+  #bounds({ run, from, own, to }: Handoff, { isSilent }: Partial<HandoffRequest>, asked: AgentMessage): object {
+    const silent = isSilent ? [...(handedOverIn(asked)?.silent ?? []), from.name].slice(-TO_AND_FRO) : []
+    const [a, b, c, d] = silent
+    const isToAndFro = silent.length === TO_AND_FRO && a === c && b === d && a === to.name
+    const handoffs = this.#delegations.handoffsUntil(from, own.turn) + 1
+    const isLast = isToAndFro || !this.#delegations.hasHandoffsLeft(handoffs)
+    if (isLast)
+      this.#core.journal.record(run, {
+        kind: 'decision',
+        question: `May "${to.name}" hand off again?`,
+        choice: 'no',
+        reason: isToAndFro
+          ? `"${a}" and "${b}" have handed off to each other twice with nothing in between.`
+          : `This is handoff number ${handoffs} of the run (maxHandoffs).`,
+      })
+    return { ...(silent.length > 0 && { silent }), ...(isLast && { last: true }) }
   }
 
   /** Builds a summary if the source gives none: the task, and what its turn has done. */
@@ -427,15 +517,28 @@ const FORM = ['answerSchema', 'answerFunction', 'answerContent']
  */
 function handedOverWith(
   { from, own, to }: Handoff,
-  { task, summary: given, said }: Partial<HandoffRequest>,
+  { description, task: offered, summary: given, said }: Partial<HandoffRequest>,
   summary: string,
   asked: AgentMessage,
-): object {
+): HandedOver {
+  const task = { ...offered, description: String(description) }
   if (!to.settings.playedByModel) return { from: from.name, summary, task }
   const content = userContent(asked, senderOf(own.memory, own.at) === ORCHESTRATOR_INDEX)
-  const request = { id: idOf(own.memory, own.at), messages: [{ role: 'user', content }] }
+  const request: SpokenTurn = { id: idOf(own.memory, own.at), messages: [{ role: 'user', content }] }
   return { from: from.name, task, ...(given !== undefined && { summary: given }), said: said ?? [request] }
 }
+
+/** Number of handoffs between two agents, with nothing in between, that are twice to and fro. */
+const TO_AND_FRO = 4
+
+/** Checks whether the answer to that message is the one of the run: who gives it speaks for the run. */
+const isSpeaking = (asked: AgentMessage): boolean => lastSpeakerIn(asked) === true
+
+const maySpeakNot = ({ name: from }: Agent, { name: to }: Agent) =>
+  new DelegationRefusedError(
+    `"${from}" cannot hand off to "${to}": it is none of the agents that speak. Add it to orchestration.agents.`,
+    { from, to },
+  )
 
 const withdrawn = ({ name }: Agent, to: Agent) =>
   new CancelledError(`The handoff of "${name}" to "${to.name}" was withdrawn.`, { agent: to.name, from: name })

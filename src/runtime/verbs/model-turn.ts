@@ -13,7 +13,7 @@ import type { ModelTurnView } from '../../actors/turn/model-agent.ts'
 import { MessageRejectedError, shown } from '../../shared/errors.ts'
 import type { Agent } from '../host/agent.ts'
 import type { Core } from '../host/core.ts'
-import { mayDelegate } from '../host/delegation.ts'
+import { type Delegations, mayDelegate, mayTurnTo } from '../host/delegation.ts'
 import { statusOf } from '../host/directory.ts'
 import { RunOutput, type RunState } from '../host/run.ts'
 import { LADDER, livelockAlarm } from '../log/records.ts'
@@ -22,7 +22,11 @@ import { progressOf, shortened } from './progress.ts'
 import { isDone } from './task-board.ts'
 
 /** `inCluster`: requests may have a key that is elsewhere. */
-export function modelTurnVerbs(core: Core, inCluster: boolean): [operation: Verb, verb: HostVerb][] {
+export function modelTurnVerbs(
+  core: Core,
+  delegations: Delegations,
+  inCluster: boolean,
+): [operation: Verb, verb: HostVerb][] {
   return [
     [
       CHECK_OUTPUT,
@@ -38,7 +42,7 @@ export function modelTurnVerbs(core: Core, inCluster: boolean): [operation: Verb
       async (_args, { agent, run, turn }): Promise<ModelTurnView> => ({
         colleagues: core.directory
           .agents(run)
-          .filter((other) => mayDelegate(agent, other))
+          .filter((other) => mayTurnTo(agent, other))
           .map(({ settings: { info, playedByModel } }) => ({
             name: info.name,
             description: info.description,
@@ -49,6 +53,7 @@ export function modelTurnVerbs(core: Core, inCluster: boolean): [operation: Verb
         known: (run.states.get(agent.index) as Conversation | undefined)?.turns.length ?? 0,
         nested: agent.holderOf(turn)?.mailbox.handed.get(turn)?.within !== undefined,
         ...(inCluster && { keyed: true }),
+        ...(delegations.hasHandoffsLeft(run.handoffs) ? {} : { hasNoHandoffs: true }),
       }),
     ],
     [

@@ -187,6 +187,7 @@ export class ClusterFront implements Elsewhere {
     const cluster = this.#service.teams.cluster(named)
     if (!cluster || !(name === 'createTask' || 'team' in route.query.shape)) return undefined
     if (name === 'createTask') return this.#createTask(call, cluster)
+    if (name === 'getThread') return this.#kept(call, { cluster, shard: cluster.team.shardOf(call.params.id!), id: '' })
     if (isList(name)) return inTime(this.#list(call, [cluster]))
     return this.#ofTeam(call, cluster)
   }

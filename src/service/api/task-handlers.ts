@@ -28,6 +28,7 @@ import {
   isOf,
   json,
   noTask,
+  noThread,
   type ServedTeams,
   type Service,
   waitFor,
@@ -224,6 +225,14 @@ export function taskHandlers({ settings, teams, tasks, keys, streams }: Service)
       const runs = await served.team.listRuns(page)
       const listed = runs.slice(0, limit).map((summary) => summaryOf(served, summary))
       return json({ tasks: listed, next: runs.length > limit ? listed.at(-1)!.id : null })
+    },
+
+    async getThread({ served, params, caller }) {
+      const thread = await served.team.thread(params.id!)
+      const whose = caller.may.includes('watch') ? {} : { caller: caller.id }
+      const runs = thread ? await served.team.listRuns({ threadId: thread.threadId, ...whose }) : []
+      if (!thread || (runs.length === 0 && !caller.may.includes('watch'))) throw noThread(params.id!)
+      return json({ id: thread.threadId, team: served.name, speaker: thread.speaker, tasks: runs.map(({ id }) => id) })
     },
 
     async getTask({ request, task, query: { wait } }) {

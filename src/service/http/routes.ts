@@ -112,6 +112,14 @@ export const routes = {
     answers: { 200: { description: 'a page of tasks', json: shapes.taskList } },
     errors: [404, 422],
   }),
+  getThread: route({
+    path: '/api/threads/:id',
+    summary: 'Returns a conversation: who speaks in it, and its tasks',
+    rights: ['run', 'watch'],
+    query: z.strictObject({ team: teamName }),
+    answers: { 200: { description: 'the thread as it is now', json: shapes.thread } },
+    errors: [404],
+  }),
   getTask: route({
     path: '/api/tasks/:id',
     summary: 'Returns a task; with wait= at its end, or after that many seconds',

@@ -127,6 +127,7 @@ export const task = z.object({
   subTasks: z.array(subTask),
   questions: z.array(question),
   usage: tokenUsage,
+  speaker: z.string().nullable().describe('agent that speaks for the task now, or has spoken for it last'),
   usageByAgent: z.record(z.string(), tokenUsage),
   cost: cost.nullable().describe('null: it is not over, or the service has no prices'),
   rehearsed: z.boolean().describe('true: a model that makes its answers up had a part in it'),
@@ -148,6 +149,16 @@ export const taskSummary = task
     shard: z.int().optional().describe('its shard, in a team over several processes'),
   })
   .describe('a task in a list')
+
+export const thread = z.object({
+  id: z.string(),
+  team: z.string(),
+  speaker: z
+    .string()
+    .nullable()
+    .describe('agent that gets the next message; null: the one that the strategy begins with'),
+  tasks: z.array(z.string()).describe('ids of its tasks, the newest first'),
+})
 
 export const taskList = z.object({
   tasks: z.array(taskSummary),
@@ -449,6 +460,7 @@ export const taskRequest = z
     message: text.optional().describe('another name of `query`'),
     team: z.string().optional().describe('default: the first team'),
     threadId: z.string().min(1).max(256).optional().describe('tasks of a thread continue its conversations'),
+    speaker: z.string().min(1).optional().describe('agent that speaks first, under the strategy handoff'),
     timeoutMs: z.number().positive().max(2_147_483_647).optional().describe('at most that of the team holds'),
     priority: z.number().optional().describe('in the queue of tasks; higher first; above 0 it takes the right operate'),
     budget: z

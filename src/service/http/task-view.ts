@@ -126,6 +126,7 @@ export async function taskOf(task: FoundTask): Promise<Task> {
     subTasks: subTasksIn(run.tasks),
     questions,
     usage: run.usage,
+    speaker: result ? result.speaker : run.speaker,
     usageByAgent: run.usageByAgent,
     cost: (end && (await served.prices?.costOf(run))) ?? null,
     rehearsed: result?.rehearsed ?? false,

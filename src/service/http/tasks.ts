@@ -457,7 +457,7 @@ export async function waitFor(run: Run<unknown>, ms: number, ...signals: AbortSi
 export const noTask = (id: string): HttpError =>
   new HttpError('NOT_FOUND', `There is no task "${id.slice(0, 255)}", or it is not yours.`)
 
-const noThread = (id: string): HttpError =>
+export const noThread = (id: string): HttpError =>
   new HttpError('NOT_FOUND', `threadId: there is no thread "${id.slice(0, 255)}", or it is not yours.`)
 
 export const draining = (): HttpError =>

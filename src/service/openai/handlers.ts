@@ -74,7 +74,9 @@ export function openAiHandlers(
     const { served, agent } = modelOf(teams, model)
     const threadId = threadIn(request)
     const before = threadId === undefined ? { messages } : { threadId } // a thread has its conversation already
-    const beginning: Beginning = { agent, query, caller, request, options: { ...options, ...before } }
+    const speaks = agent !== undefined && served.team.orchestration.strategy === 'handoff'
+    const given = { ...options, ...before, ...(speaks && { speaker: agent }) }
+    const beginning: Beginning = { agent: speaks ? undefined : agent, query, caller, request, options: given }
     const cluster = teams.cluster(served.name)
     if (cluster) return (await elsewhere()!).begin(cluster, beginning)
     const found = await tasks.start({ served, ...beginning })

@@ -1,5 +1,6 @@
 /** `/v1/responses`: answers and events. */
 import type { MultiAgentResult, Run, RuntimeEvent, TokenUsage } from '../../index.ts'
+import { SpokenWords } from '../../runtime/runs/stream-parts.ts'
 import type { ChatRequest, ResponsesRequest } from '../http/openai-request.ts'
 import type { HttpError } from '../http/problem.ts'
 import { knownEndOf, type ServedTeam } from '../http/task-view.ts'
@@ -28,33 +29,29 @@ export type AnswerPiece =
   | { readonly kind: 'end'; readonly result: Answer }
 
 /**
- * Yields the pieces of the answer: joined they are `answerOf` the result. An answer that is data comes as a whole,
- * since what a model writes is not yet what the schema makes of it. Rejects with what kept the run from beginning.
+ * Yields the words of who speaks as they come: joined they end with the answer. An answer that is data comes as a
+ * whole, and alone: clients parse what they join. Rejects with what kept the run from beginning.
  */
 export async function* answerPieces(
   begun: Pick<Begun, 'events' | 'result'>,
   signal: AbortSignal,
 ): AsyncGenerator<AnswerPiece> {
-  let said = ''
+  const words = new SpokenWords()
   let working: string | undefined
-  for await (const event of begun.events(['turn.started', 'output.delta'], signal)) {
-    if (event.type === 'turn.started' && event.agent !== working && !event.agent.startsWith('$')) {
+  for await (const event of begun.events(['turn.started', ...PIECES], signal)) {
+    if (event.type !== 'turn.started') for (const text of words.of(event)) yield { kind: 'text', text }
+    else if (event.agent !== working && !event.agent.startsWith('$')) {
       working = event.agent
       yield { kind: 'progress', text: `${working} works\n` }
-    } else if (event.type === 'output.delta' && event.final) {
-      said += event.chunk
-      yield { kind: 'text', text: event.chunk }
     }
   }
   if (signal.aborted) return
   const result = await begun.result()
-  if (result.success) {
-    const answer = answerOf(result)
-    const rest = answer.startsWith(said) ? answer.slice(said.length) : `\n${answer}`
-    if (rest !== '') yield { kind: 'text', text: rest }
-  }
+  if (result.success) for (const text of words.rest(answerOf(result))) yield { kind: 'text', text }
   yield { kind: 'end', result }
 }
+
+const PIECES = ['model.delta', 'model.superseded', 'output.delta'] as const
 
 /** The text of an answer; of one that fits a schema its data as JSON. */
 function answerOf({ finalOutput, data }: Answer): string {

@@ -108,6 +108,11 @@ function Exchange({ id }: { id: string }): JSX.Element | null {
         <TaskError task={task} />
         <footer class="row dim small">
           <Mark status={task.status} />
+          {task.speaker !== null && (
+            <span>
+              <Words text={task.speaker} /> {isOpen ? 'speaks now' : 'has spoken'}
+            </span>
+          )}
           <a href={linkTo({ view: 'run', task: id, at: undefined })}>what happened</a>
           {isOpen && <Stop id={id} />}
         </footer>

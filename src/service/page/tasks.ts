@@ -41,24 +41,37 @@ function writtenOf(task: string): Signal<string> {
 interface Told {
   id?: string
   type: string
+  callId?: string
+  answerOf?: string
+  part?: string
+  text?: string
   chunk?: string
   final?: boolean
 }
 
+const READ = 'model.delta,output.delta,run.finished,run.aborted'
+/** Stands between the words of two calls of models. */
+const GAP = '\n\n'
+
 async function readAlong(task: string, signal: AbortSignal): Promise<void> {
   const written = writtenOf(task)
   written.value = ''
+  let call = ''
   let after: string | undefined
   let isOver = false
   while (!signal.aborted) {
     try {
-      const query = { deltas: '1', types: 'output.delta,run.finished,run.aborted', after }
+      const query = { deltas: '1', types: READ, after }
       for await (const line of lines(taskPath(task, 'events'), { query, signal })) {
-        const { id, type, chunk = '', final } = line as Told
+        const { id, type, callId = '', answerOf, part, text = '', chunk = '', final } = line as Told
         after = id ?? after
-        if (type === 'reset') written.value = ''
+        if (type === 'reset') written.value = call = ''
         if (type === 'run.finished') isOver = true
-        if (type === 'output.delta' && final) written.value += chunk
+        if (type === 'model.delta' && answerOf === 'run' && part === 'text') {
+          written.value += (call === callId || written.value === '' ? '' : GAP) + text
+          call = callId
+        }
+        if (type === 'output.delta' && final && call === '') written.value += chunk // no model says it
       }
       if (isOver) return // a service that ends lets go of its streams, too
     } catch (error) {

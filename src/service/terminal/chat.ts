@@ -312,12 +312,18 @@ export class Chat {
     try {
       this.#talk = this.#given.source.say(query, this.#thread)
       let said = ''
-      for await (const { end, text } of this.#talk.said) {
+      let isAnother = false // the gap before the words of another speaker is the line that says so
+      for await (const { end, text, speaker } of this.#talk.said) {
         if (end) this.#talk = undefined // there is nothing to stop any more
         if (end === 'failure') await this.#failed(text)
         else if (end === 'answer') await this.#write(`${said === '' ? text : ''}\n`)
-        else {
+        else if (speaker !== undefined) {
+          if (this.#line !== '') await this.#write('\n')
+          this.print(`${visible(speaker)} speaks now`)
+          isAnother = said !== ''
+        } else if (!isAnother || text.trim() !== '') {
           said += text
+          isAnother = false
           await this.#write(text)
         }
       }

@@ -11,6 +11,8 @@ import {
 } from '../../index.ts'
 import { inFlowMode } from '../../protocols/flow-mode.ts'
 import { lineLogger } from '../../runtime/logging/logger.ts'
+import type { RuntimeEvent } from '../../runtime/runs/events.ts'
+import { SPOKEN, SpokenWords } from '../../runtime/runs/stream-parts.ts'
 import { SseFrames } from '../../shared/answers.ts'
 import { environment } from '../../shared/environment.ts'
 import { unlessAborted } from '../../shared/on-abort.ts'
@@ -177,19 +179,15 @@ function talk(remote: Remote, query: string, threadId: string): Talk {
     said: (async function* (): AsyncGenerator<Said> {
       const body = { query, threadId, ...(remote.team !== undefined && { team: remote.team }) }
       let response = await ask(remote, 'POST', 'api/tasks?deltas=1', { accept, body, signal })
-      let written = ''
+      const words = new SaidWords()
       for (let isCut = false; ; isCut = true) {
         try {
           for await (const { event, data } of events(response)) {
             const said = Object(JSON.parse(data)) as Record<string, unknown>
             if (event === 'task') id ??= String(said.id)
-            if (event === 'output.delta' && said.final === true && !isCut) {
-              written += String(said.chunk)
-              yield { text: String(said.chunk) }
-            }
-            if (event !== 'run.finished') continue
-            if (isCut) yield* rest(written, said.result)
-            return yield ending(said.result)
+            const type = SAID.find((name) => name === event)
+            if (type && (!isCut || type === 'run.finished')) yield* words.of({ ...said, type } as RuntimeEvent<unknown>)
+            if (event === 'run.finished') return yield ending(said.result)
           }
         } catch (error) {
           if (signal.aborted || id === undefined) throw error
@@ -220,12 +218,17 @@ async function again(remote: Remote, path: string, { signal, ...request }: Reque
   }
 }
 
-/** Yields what of an answer was not written before the connection was cut. */
-function* rest(written: string, result: unknown): Generator<Said> {
-  const { finalOutput } = Object(result) as { finalOutput?: unknown }
-  if (written === '' || typeof finalOutput !== 'string') return
-  const text = finalOutput.startsWith(written) ? finalOutput.slice(written.length) : `\n${finalOutput}`
-  if (text !== '') yield { text }
+/** Types of the events that a conversation shows. */
+const SAID = [...SPOKEN, 'speaker'] as const
+
+/** Words of who speaks, as a terminal shows them, and who that is once it is another. */
+class SaidWords {
+  readonly #words = new SpokenWords()
+
+  of(event: RuntimeEvent<unknown>): Said[] {
+    if (event.type !== 'speaker') return this.#words.of(event).map((text) => ({ text }))
+    return event.from === null ? [] : [{ text: '', speaker: event.agent }]
+  }
 }
 
 function ending(result: unknown): Said {
@@ -294,6 +297,8 @@ async function* events({ body }: Response): AsyncGenerator<{ event: string; data
 
 export interface Said {
   text: string
+  /** Set if another agent speaks from now on: its name. */
+  speaker?: string
   /** Set in the last piece, whose text is all of the answer, or why there is none. */
   end?: 'answer' | 'failure'
 }
@@ -329,7 +334,8 @@ export function localSource(team: Team): TeamSource {
       return {
         runId: run.id,
         said: (async function* (): AsyncGenerator<Said> {
-          for await (const text of run.text()) yield { text }
+          const said = new SaidWords()
+          for await (const event of run.events({ types: [...SAID] })) yield* said.of(event)
           const result = await run.result
           if (result.success) yield { end: 'answer', text: result.finalOutput }
           else yield { end: 'failure', text: result.error.message }

@@ -46,6 +46,10 @@ const visits: Record<Operation, Visit> = {
     await begin({ send }, 'go')
     return [await send('GET', '/api/tasks?limit=1'), await send('GET', '/api/tasks?status=finished')]
   },
+  async getThread({ send }) {
+    await send('POST', '/api/tasks', { body: { query: 'go', threadId: 'talk' } })
+    return [await send('GET', '/api/threads/talk')]
+  },
   getTask: async ({ send }) => [await send('GET', `${await begin({ send }, 'go')}?wait=30`)],
   async cancelTask({ send }) {
     const path = await begin({ send }, 'wait')
