@@ -51,6 +51,8 @@ export class Members {
   readonly #heard = new Map<string, Heard>()
   /** The furthest that each shard's log is known to have come. */
   readonly known = new Map<number, HeldShard>()
+  /** Shards whose owner lives, and does not name them: since when, for which last message. */
+  readonly #unsaid = new Map<number, { readonly number: number; readonly at: number }>()
   readonly #held: () => readonly HeldShard[]
   #self: Omit<ClusterMember, 'shards'> | undefined
   #since = Number.POSITIVE_INFINITY
@@ -107,6 +109,20 @@ export class Members {
   /** True once those who were asked have had the time to answer. */
   get hasListened(): boolean {
     return systemClock.monotonic() - this.#since > Math.min(this.times.suspectMs, ANSWER_MS)
+  }
+
+  /**
+   * Tells whether nobody seems to have a shard whose last message, of that number, names an owner: it is gone, or it has
+   * gone on to live without the shard, which it could not say to the brokers.
+   */
+  async isFree(shard: number, number: number, { id }: Owner): Promise<boolean> {
+    if (await this.isDead(id)) return true
+    const { member, held, at } = this.#heard.get(id)!
+    const isHeld = member === undefined || held.some((each) => each.shard === shard)
+    const before = this.#unsaid.get(shard)
+    if (isHeld) this.#unsaid.delete(shard)
+    else if (before?.number !== number) this.#unsaid.set(shard, { number, at: systemClock.monotonic() })
+    return !isHeld && before?.number === number && at - before.at > MISSED_BEATS * this.times.beatMs
   }
 
   /** Tells whether a process seems to be gone for good: a wrong guess costs time alone. */

@@ -69,7 +69,7 @@ export class JetStreamLog implements ShardLog {
       if (!last && state.last_seq > 0) throw new Error(`stream ${this.#stream} has a leader that is behind`)
       const before = claimIn(last)
       const { owner } = before
-      if (owner && (before.incarnation === rival || !(await this.#members.isDead(owner.id))))
+      if (owner && (before.incarnation === rival || !(await this.#members.isFree(this.shard, last?.seq ?? 0, owner))))
         throw heldBy(this.shard, owner)
       ;[this.#first, this.#last] = [Math.max(1, state.first_seq), last?.seq ?? 0]
       const known = this.#members.known.get(this.shard)

@@ -110,16 +110,22 @@ t.test('traps', { skip: !program && WHY_NOT }, async (t) => {
     await freezeOwners(t, store, brokers.url, name, howMany(3, 50))
   })
 
-  await t.test('a log that is closed while the brokers are away is lost, and keeps nobody waiting', async (t) => {
-    const store = await joined(t, randomUUID())
-    const log = await opened(store)
-    for (const { process } of brokers.all) process?.kill('SIGSTOP')
-    const appended = t.rejects(log.append(blockOf(1)), { code: 'LOG_LOST', message: /closed while the brokers were/ })
-    await log.close()
-    await appended
-    for (const { process } of brokers.all) process?.kill('SIGCONT')
-    await brokers.ready()
-  })
+  await t.test(
+    'a log that is closed while the brokers are away keeps nobody waiting, and is taken by others',
+    async (t) => {
+      const name = randomUUID()
+      const [store, other] = [await joined(t, name), await joined(t, name)]
+      const log = await opened(store)
+      for (const { process } of brokers.all) process?.kill('SIGSTOP')
+      const appended = t.rejects(log.append(blockOf(1)), { code: 'LOG_LOST', message: /closed while the brokers were/ })
+      await log.close()
+      await appended
+      for (const { process } of brokers.all) process?.kill('SIGCONT')
+      await brokers.ready()
+      await insist(() => opened(other))
+      t.ok((await other.view()).members.length > 0)
+    },
+  )
 
   await t.test('an append whose answer is lost is written once', async (t) => {
     const name = randomUUID()
