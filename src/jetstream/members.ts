@@ -112,8 +112,8 @@ export class Members {
   }
 
   /**
-   * Tells whether nobody seems to have a shard whose last message, of that number, names an owner: it is gone, or it has
-   * gone on to live without the shard, which it could not say to the brokers.
+   * Tells whether nobody seems to have a shard whose last message, of that number, names an owner: that is gone, or
+   * lives on without the shard, and could not tell the brokers.
    */
   async isFree(shard: number, number: number, { id }: Owner): Promise<boolean> {
     if (await this.isDead(id)) return true

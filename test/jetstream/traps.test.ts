@@ -114,7 +114,8 @@ t.test('traps', { skip: !program && WHY_NOT }, async (t) => {
     'a log that is closed while the brokers are away keeps nobody waiting, and is taken by others',
     async (t) => {
       const name = randomUUID()
-      const [store, other] = [await joined(t, name), await joined(t, name)]
+      const patient = { times: { beatMs: 100, suspectMs: 60_000, ttlMs: 60_000 } } // the owner lives, and is known to
+      const [store, other] = [await joined(t, name, patient), await joined(t, name, patient)]
       const log = await opened(store)
       for (const { process } of brokers.all) process?.kill('SIGSTOP')
       const appended = t.rejects(log.append(blockOf(1)), { code: 'LOG_LOST', message: /closed while the brokers were/ })
