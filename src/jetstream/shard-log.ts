@@ -143,7 +143,7 @@ export class JetStreamLog implements ShardLog {
     this.#isClosing = true
     await this.#work
     if (this.state !== 'open') return
-    this.#work = this.#put(new Uint8Array(), this.#end).then(
+    this.#work = this.#put(new Uint8Array(), this.#end, { isFree: true }).then(
       () => {},
       () => {}, // this process's death frees it too
     )
@@ -184,12 +184,12 @@ export class JetStreamLog implements ShardLog {
   async #put(
     data: Uint8Array,
     { lastSeq }: LogEnd,
-    { isPart, signal }: { readonly isPart?: boolean; readonly signal?: AbortSignal | undefined } = {},
+    { isPart, isFree, signal }: { isPart?: boolean; isFree?: boolean; signal?: AbortSignal | undefined } = {},
   ): Promise<boolean> {
     const nonce = randomUUID()
     const headers = {
       [INCARNATION]: String(this.#incarnation),
-      [OWNER]: this.#isClosing ? '' : JSON.stringify(this.#members.self),
+      [OWNER]: isFree ? '' : JSON.stringify(this.#members.self),
       [LAST_SEQ]: String(lastSeq),
       [NONCE]: nonce,
       ...(isPart && { [PART]: '1' }),
