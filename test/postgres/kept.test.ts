@@ -62,7 +62,7 @@ t.test('what is kept', { skip: !bin && 'no PostgreSQL is installed here', timeou
     const team = memberOf(t, server.url, 'many', { runs: 2 * RUNS })
     await play(team, RUNS, BYTES)
     const behind = `select (position - checkpoint_at)::float8 as bytes from dramatis.shard where cluster = 'many'`
-    while ((await server.query<{ bytes: number }>(behind))[0]!.bytes > 6 * MB) await team.execute('one more')
+    while ((await server.query<{ bytes: number }>(behind))[0]!.bytes > 4 * MB) await team.execute('one more')
     await copy('many', 'taken')
     const { bytes } = await logged('taken')
     const proxy = await CuttingProxy.before(server.port)
