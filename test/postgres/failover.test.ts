@@ -4,6 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
+import type { MemberProcess } from '../../examples/cluster-demo/member-process.ts'
 import { postgresFolder } from '../../examples/cluster-demo/postgres-server.ts'
 import { randomOf, underNemesis } from '../cluster/nemesis.ts'
 import { howMany } from '../how-many.ts'
@@ -14,7 +15,8 @@ const MEMBERS = [0, 1, 2]
 const { DRAMATIS_FAILOVER, DRAMATIS_FAILOVERS } = process.env
 
 interface Way {
-  readonly loss: Loss
+  /** 'both': the primary, and a process with it. */
+  readonly loss: Loss | 'both'
   readonly synchronous: boolean
   readonly rounds: number
 }
@@ -23,9 +25,11 @@ const ways: readonly Way[] = [
   { loss: 'kill', synchronous: true, rounds: howMany(1, 10) },
   { loss: 'gone', synchronous: true, rounds: howMany(0, 10) },
   { loss: 'split', synchronous: true, rounds: howMany(0, 10) },
+  { loss: 'both', synchronous: true, rounds: howMany(0, 10) },
   { loss: 'kill', synchronous: false, rounds: howMany(0, 10) },
   { loss: 'gone', synchronous: false, rounds: howMany(0, 10) },
   { loss: 'split', synchronous: false, rounds: howMany(0, 20) },
+  { loss: 'both', synchronous: false, rounds: howMany(0, 20) },
 ]
 const nameOf = ({ loss, synchronous }: Way) => `${loss} ${synchronous ? 'on' : 'off'}`
 const played = DRAMATIS_FAILOVER
@@ -46,13 +50,15 @@ for (const way of played)
       let round = 0
       const failover = {
         name: nameOf(way),
-        async act() {
+        async act(member: MemberProcess) {
           if (round > 0) await replicas.restore()
           const apart = round++ % MEMBERS.length
           await sleep(3_000)
           replicas.fallBehind()
           await sleep(50 + 750 * random())
-          await replicas.failOver(loss, apart)
+          if (loss === 'both') await member.signal('SIGKILL')
+          await replicas.failOver(loss === 'both' ? 'kill' : loss, apart)
+          if (loss === 'both') await member.run()
           if (loss === 'split') {
             await sleep(8_000)
             replicas.heal(apart)

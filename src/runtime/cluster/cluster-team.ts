@@ -75,6 +75,12 @@ export interface ClusterOptions {
    * repeated have ended. Default: 10,000.
    */
   handOverMs?: number
+  /**
+   * Fate of runs that were under way when the engine lost the end of their log in a failover. 'tell' (the default): they
+   * end with `PastLostError`, since steps of them may be done that the log does not have. 'continue': they go on from
+   * what the log has, and such steps are done again.
+   */
+  onCut?: 'tell' | 'continue'
 }
 
 /** Processes submit again what a failover of the engine has lost within minutes: until then its outcome has to stay. */
@@ -93,6 +99,7 @@ const checkCluster = shape<ClusterOptions>({
   keep: shape<ClusterKeep>({ days: number(LEAST_DAYS, LONGEST_DAYS) }),
   version: text,
   handOverMs: pause,
+  onCut: oneOf('tell', 'continue'),
 })
 
 /** Options that a team over several processes has in place of a log of its own. */
@@ -427,7 +434,7 @@ export class ClusterTeam<Team extends TeamRuntime = TeamRuntime> implements Asyn
     const keyed = this.#parts.commons.requests.get(team)!
     keyed.shard = log.shard
     const serves = async (kept: unknown) => (await this.door()).serves?.(log.shard, kept)
-    const shard = new TeamShard(team, keyed, log, serves)
+    const shard = new TeamShard(team, keyed, log, serves, this.#options.cluster.onCut === 'continue')
     return {
       settle: (task) => shard.settle(task),
       start: async () => {

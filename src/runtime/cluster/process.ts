@@ -342,7 +342,7 @@ export class ClusterProcess {
       if (log.lost !== undefined)
         this.#options.logger.warn(
           { member: this.id, shard: number, lostBytes: log.lost },
-          `the engine has lost the end of the log of shard ${number} in a failover: runs that were under way then are told PAST_LOST`,
+          `the engine has lost the end of the log of shard ${number} in a failover: runs that were under way then are told PAST_LOST, or repeat steps (cluster.onCut)`,
         )
       held = { shard, log, taking: undefined, again: false, tasks: new Set(), leaving: undefined, beyond }
       if (log.state !== 'open') return

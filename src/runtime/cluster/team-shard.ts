@@ -76,28 +76,35 @@ const CUT = 'the engine of the cluster has lost the last moments of its log'
 export class TeamShard implements Shard {
   readonly #team: ShardTeam
   readonly #keyed: Pick<KeyedRequests, 'begin' | 'endOf' | 'withdraw'>
-  readonly #log: ShardLog
+  /** True if the log has lost its end, and that is to be told. */
+  readonly #isCut: () => boolean
+  readonly #goesOn: boolean
   readonly #serves: (kept: unknown) => Promise<unknown> | undefined
   /** Launches that are under way, by the ids of their runs. */
   readonly #launching = new Map<string, Promise<unknown>>()
 
-  /** `serves`: answers a request that a service has kept; with nothing where there is no service. */
+  /**
+   * `serves`: answers a request that a service has kept; with nothing where there is no service. `goesOn`: runs go on
+   * also where the log has lost its end.
+   */
   constructor(
     team: ShardTeam,
     keyed: Pick<KeyedRequests, 'begin' | 'endOf' | 'withdraw'>,
     log: ShardLog,
     serves: (kept: unknown) => Promise<unknown> | undefined,
+    goesOn: boolean,
   ) {
     this.#keyed = keyed
     this.#team = team
-    this.#log = log
+    this.#isCut = () => log.lost !== undefined && !goesOn
+    this.#goesOn = goesOn
     this.#serves = serves
   }
 
   async start(): Promise<void> {
     await this.#team.start()
-    if (this.#log.lost === undefined) await this.#team.resumePending()
-    else await this.#endWhatWasCut()
+    if (this.#isCut()) await this.#endWhatWasCut()
+    else await this.#team.resumePending()
   }
 
   /** So that no later owner goes on with a run of which steps may be done that the log does not know. */
@@ -114,7 +121,7 @@ export class TeamShard implements Shard {
     }
     const { id } = task
     const known = this.#team.getRun(id)
-    if (task.doubtful && !known) return failed(pastLost(id))
+    if (task.doubtful && !known && !this.#goesOn) return failed(pastLost(id))
     if (!known && this.#team.isForgotten(id)) return failed(forgotten(id))
     return 'request' in sent ? this.#settleRequest(id, sent.request) : this.#settleRun(id, sent, known)
   }
