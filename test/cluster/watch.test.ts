@@ -1,4 +1,6 @@
 /** The live view of a team over several processes: one digest of all shards, from any of them. */
+import { fork } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { PostgresServer, postgresFolder } from '../../examples/cluster-demo/postgres-server.ts'
 import type { Digest } from '../../src/index.ts'
@@ -10,6 +12,7 @@ import { Haunted, haunting } from './haunted.ts'
 import { idAt, type Served, served, sharedBy } from './served.ts'
 
 const bin = postgresFolder()
+const PROGRAM = fileURLToPath(new URL('./served-member.js', import.meta.url))
 process.env.SECRET = 'a secret of thirty-two characters'
 
 t.test('one live view of all processes', { skip: !bin && 'no PostgreSQL is installed here' }, async (t) => {
@@ -68,6 +71,25 @@ t.test('one live view of all processes', { skip: !bin && 'no PostgreSQL is insta
     const isTold = (id: string) => fold.runs.get(id)?.status === 'finished'
     await until(() => turnsOf(fold, 'helper') === before + 24 && ids.every(isTold))
     await Promise.all(asked.map((run) => run.cancel()))
+  })
+
+  await t.test('a process that is killed is named, until others have its shards', async (t) => {
+    const one = await served(t, { url, name: 'killed' })
+    const options = JSON.stringify({ url, name: 'killed' })
+    const child = fork(PROGRAM, [options], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
+    t.teardown(() => child.kill('SIGKILL'))
+    const { fold, lines, until } = watching(t, one)
+    await until(() => fold.processes.length === 2 && fold.processes.every(({ shards }) => shards.length === 2))
+    await until(() => missingWords(fold.processes) === '')
+    const its = fold.processes.find(({ name }) => name.endsWith(`:${child.pid}`))!
+    const seen = lines.length
+    child.kill('SIGKILL')
+    await until(() => fold.processes.length === 1 && missingWords(fold.processes) === '')
+    const missing = lines.slice(seen).flatMap(({ processes = [] }) => processes.flatMap((each) => each.missing))
+    t.same(new Set(missing), new Set(its.shards))
+    const runId = Array.from({ length: 100 }, (_, i) => `${i}`).find((id) => its.shards.includes(one.team.shardOf(id)))!
+    await one.team.execute('slow', { runId })
+    await until(() => fold.runs.get(runId)?.status === 'finished')
   })
 
   await t.test('what cannot be reached is named, on the screen too', async (t) => {
