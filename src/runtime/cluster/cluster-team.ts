@@ -76,9 +76,9 @@ export interface ClusterOptions {
    */
   handOverMs?: number
   /**
-   * Fate of runs that were under way when the engine lost the end of their log in a failover. 'tell' (the default): they
-   * end with `PastLostError`, since steps of them may be done that the log does not have. 'continue': they go on from
-   * what the log has, and such steps are done again.
+   * Fate of runs that were under way when the engine lost the end of their log in a failover. 'tell' (the default):
+   * they end with `PastLostError`, since steps of them may be done that the log does not have. 'continue': they go on
+   * from what the log has, and such steps are done again.
    */
   onCut?: 'tell' | 'continue'
 }
