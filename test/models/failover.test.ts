@@ -185,6 +185,19 @@ t.test('an answer that breaks off is void, and made anew from the same prompt', 
   t.match(models.spare.requests[0]!.messages.at(-1), { role: 'user', content: '1 + 1?' })
 })
 
+t.test('an answer without tools that is read as it comes is made anew, too', async (t) => {
+  const models = { fast: new FakeModel(() => brokenAfter(200)), spare: new FakeModel(() => 'It is two.') }
+  const team = adding(t, models)
+  const run = team.launch('1 + 1?', { stream: true })
+  const [all, answer] = [read(run.text()), read(run.text({ only: 'answer' }))]
+  await team.clock.runToIdle()
+  t.match(await run.result, { success: true, finalOutput: 'It is two.' })
+  t.match(await all, /^a0 a1 .*\n\nIt is two\.$/s)
+  t.equal(await answer, 'It is two.')
+  const events = run.trace.events.filter(({ eventType }) => eventType === 'model.switched')
+  t.match(events, [{ details: { from: 'fast', to: 'spare', reason: 'broken_off', heard: 200 } }])
+})
+
 t.test('the next model gets no opaque data and no thoughts of another one, and the ids of calls stay', async (t) => {
   const { add } = tools()
   const opaque = (by: string): Answer => [
@@ -239,9 +252,9 @@ t.test('a list names two other models or more, and knows its reasons', (t) => {
 })
 
 /** A team with one agent that a model plays. */
-function adding(t: Test, models: Readonly<Record<'fast' | 'spare', FakeModel>>, add: Tool) {
+function adding(t: Test, models: Readonly<Record<'fast' | 'spare', FakeModel>>, add?: Tool) {
   const team = testTeam({
-    agents: [{ name: 'ann', systemPrompt: 'You add.', tools: [add] }],
+    agents: [{ name: 'ann', systemPrompt: 'You add.', tools: add ? [add] : [] }],
     models: { ...models, default: { anyOf: ['fast', 'spare'] } },
     orchestration: { strategy: 'sequential' },
     logger: silent,

@@ -27,6 +27,9 @@ export const failoverLayer =
   (pending, make) =>
     pending.list ? askedOfList(pending, { ...needs, list: pending.list, make }) : make(pending)
 
+/** Pause before another model speaks to who has read words of the one before, as between two attempts. */
+const PASSED_ON_MS = 250
+
 /** Fails of models, each once, in the order in which they were asked. */
 type Tried = Map<string, { readonly reason: string; readonly words: string }>
 
@@ -51,7 +54,7 @@ async function askedOfList(asked: Asked, { list, make, record, clock }: OfList):
     if (listed.model.client.rehearsal) run.rehearsed = true
     return make({
       ...listed.model,
-      caller: isVoid ? { ...caller, isAgain: true } : caller,
+      caller: isVoid ? { ...caller, isAgain: true, isRetried: true } : caller,
       call: { ...call, messages: messagesFor(call.messages, listed, at === 0) },
       signal,
       timeoutMs: leftMs(),
@@ -78,8 +81,8 @@ async function askedOfList(asked: Asked, { list, make, record, clock }: OfList):
       }
       tried.set(name, { reason: error?.modelFailure?.reason ?? 'other', words: wordsOf(name, error) })
       if (at === 0) mayWait = mayComeBack(error)
-      // Words that an agent has passed on cannot be taken back.
-      const isRead = call.stream === true && heard !== undefined
+      // Readers of the run are told which words do not count; others cannot take back what they have read.
+      const isRead = call.stream === true && call.watched?.answerOf !== 'run' && heard !== undefined
       const reason = signal.aborted || isRead ? undefined : list.reasonIn(error)
       const isEnd = at === list.all.length - 1
       const next = isLast ? undefined : !isEnd ? at + 1 : mayWait ? 0 : undefined
@@ -88,7 +91,9 @@ async function askedOfList(asked: Asked, { list, make, record, clock }: OfList):
       list.switched(at, next, reason)
       goTo(at, next, reason, heard)
       isLast = isEnd
-      isVoid = heard !== undefined
+      isVoid ||= heard !== undefined
+      // What its readers get is passed on behind the words of the call: another model speaks when it has come.
+      if (call.stream && heard !== undefined) await clock.sleep(PASSED_ON_MS, signal)
       at = next
     }
   } finally {

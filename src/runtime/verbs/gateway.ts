@@ -367,7 +367,7 @@ export interface ModelCaller {
   readonly callId: string
   /** True if an earlier process has made the call, and its answer is not in the log. */
   readonly isAgain?: boolean | undefined
-  /** True if an earlier try of the turn has failed. */
+  /** True if an earlier try of the turn, or another model of a list, has failed behind words that do not count. */
   readonly isRetried?: boolean | undefined
 }
 
@@ -453,8 +453,7 @@ export class ModelGateway {
     assertThere(call, caller.run)
     const resolved = resolve(call.model, caller)
     // Readers of pieces have begun another answer if the turn is tried again: they get no more.
-    const isRead = call.stream && !caller.isRetried
-    const make: MakeCall = (asked) => this.#make(asked, isRead ? onText : () => {})
+    const make: MakeCall = (asked) => this.#make(asked, call.stream && !asked.caller.isRetried ? onText : () => {})
     const layered = layers.reduceRight<MakeCall>((next, layer) => (asked) => layer(asked, next), make)
     const ending = new AbortController()
     const detach = onAbort(signal, () => ending.abort(signal.reason))
