@@ -92,7 +92,7 @@ async function askedOfList(asked: Asked, { list, make, record, clock }: OfList):
       goTo(at, next, reason, heard)
       isLast = isEnd
       isVoid ||= heard !== undefined
-      // What its readers get is passed on behind the words of the call: another model speaks when it has come.
+      // Words reach the readers of the answer later than those of the run: another model speaks behind both.
       if (call.stream && heard !== undefined) await clock.sleep(PASSED_ON_MS, signal)
       at = next
     }
