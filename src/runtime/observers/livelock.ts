@@ -390,10 +390,11 @@ export class LivelockWatch {
     return kept
   }
 
-  /** A model that hands off is bounded by `maxHandoffs`: who has to answer then is told so. */
+  /** Models that hand off to each other are bounded by `maxHandoffs`: who has to answer then is told so. */
   #delegates(memory: Memory, at: number): boolean {
-    const isHandedOn = turnOf(memory, at) === NO_TURN && this.#beholder.isModel(senderOf(memory, at))
-    return typeOf(memory, at) === 'delegate' && !isHandedOn
+    if (typeOf(memory, at) !== 'delegate') return false
+    const { isModel, recipientOf } = this.#beholder
+    return turnOf(memory, at) !== NO_TURN || !isModel(senderOf(memory, at)) || !isModel(recipientOf(memory, at))
   }
 
   #judge(conversation: Conversation, id: string): boolean {
