@@ -121,18 +121,30 @@ export type {
   TokenUsage,
 } from './actors/definition/model.ts'
 
+export { jsonOutput } from './runtime/settings/role-shape.ts'
+
 // Runs, and what a team says of itself.
-export type { EventOptions, ResumeOptions, Run, RunOptions, TextOptions, ThreadView } from './runtime/runs/run.ts'
+export type {
+  EventOptions,
+  ResumeOptions,
+  Run,
+  RunOptions,
+  RunOwner,
+  TextOptions,
+  ThreadView,
+} from './runtime/runs/run.ts'
 export type { RunFilter, RunStatus, RunSummary } from './runtime/runs/run.ts'
 export type { ApprovalAnswer, ApprovedCall } from './actors/definition/approval.ts'
-export type { ApprovalPolicy, Approvers } from './actors/definition/tool.ts'
-export type { Answerer, AnswerOptions, OpenQuestionInfo } from './runtime/verbs/questions.ts'
+export type { ApprovalPolicy, ApprovalRule, Approvers } from './actors/definition/tool.ts'
+export type { Answerer, AnswerOptions } from './runtime/verbs/approvals.ts'
+export type { OpenQuestionInfo } from './runtime/verbs/questions.ts'
 export type { Contribution, ContributionReport, MultiAgentResult } from './runtime/runs/result.ts'
-export type { NamedWait } from './runtime/log/records.ts'
+export type { Agreed, NamedWait, QuestionVoted } from './runtime/log/records.ts'
 export type { AgentView, MailboxView, MessageView, RunMoment, RunReplay, RunView } from './runtime/views/team-fold.ts'
 export type { RuntimeEvent } from './runtime/runs/events.ts'
 export type {
   Digest,
+  DigestApproval,
   DigestFact,
   DigestProcess,
   DigestQuestion,

@@ -69,6 +69,7 @@ const hostOnly = (name: string) => () => {
 
 export const createTeam = hostOnly('createTeam')
 export const defineTeam = hostOnly('defineTeam')
+export const jsonOutput = hostOnly('jsonOutput')
 export const loadTeam = hostOnly('loadTeam')
 export const sequenceDiagram = hostOnly('sequenceDiagram')
 export class MultiAgentPattern {

@@ -1,9 +1,9 @@
 /** Finds the claims in which the answers of several agents contradict each other. */
 import type { OrchestratorContext } from '../actors/definition/context.ts'
-import { canonical } from '../actors/model/decisions.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
 import { isObject } from '../shared/checks.ts'
 import { ConsensusError, ReplyInvalidError } from '../shared/errors.ts'
+import { canonical } from '../shared/values.ts'
 import { askFor, madeUpFor } from './asking.ts'
 import { combinedBy } from './combine.ts'
 import {

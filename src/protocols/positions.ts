@@ -1,7 +1,8 @@
 /** Positions of agents: as a list in which equal answers appear once, as text, and as data. */
 import type { OrchestratorContext, Outcome } from '../actors/definition/context.ts'
-import { type Ballot, canonical } from '../actors/model/decisions.ts'
+import type { Ballot } from '../actors/model/decisions.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
+import { canonical } from '../shared/values.ts'
 
 export interface Answer {
   agent: string

@@ -385,7 +385,7 @@ export class TeamOverloadedError extends coded('TEAM_OVERLOADED') {}
 export class TeamClosedError extends coded('TEAM_CLOSED') {}
 /** No run has that id, or it has left the log. */
 export class UnknownRunError extends coded('UNKNOWN_RUN') {}
-/** Somebody answered an approval that is for others: `details` has runId, questionId and by. */
+/** Somebody answered an approval that is for others, or has changed: `details` has runId, questionId, by and how. */
 export class AnswerRefusedError extends coded('ANSWER_REFUSED') {}
 
 const classes: { readonly [Code in ErrorCode]: Coded<Code> } = {

@@ -1,8 +1,12 @@
 /** Returns a short hash of texts that can be long and are never read again: equal texts have equal hashes. */
 import { createHash } from 'node:crypto'
+import { canonical } from './values.ts'
 
 export const hashOf = (...parts: readonly string[]): string =>
   createHash('sha1').update(JSON.stringify(parts)).digest('base64')
+
+/** Returns the SHA-256 of a value as canonical JSON (RFC 8785), in hex: what people agree to, and schemas, go by it. */
+export const digestOf = (value: unknown): string => createHash('sha256').update(canonical(value)).digest('hex')
 
 /**
  * Returns a random generator whose numbers follow from a message's id, so that a redelivered turn draws the same

@@ -57,3 +57,15 @@ export function picked<Value>(
   })
   return Object.fromEntries(found)
 }
+
+/**
+ * Returns one text for each JSON value, independent of the order of its keys: that of RFC 8785. Values are equal if
+ * their texts are equal.
+ */
+export function canonical(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? String(value)
+  const fields = Object.entries(value).filter(([, field]) => field !== undefined)
+  fields.sort(([a], [b]) => (a < b ? -1 : 1))
+  return `{${fields.map(([key, field]) => `${JSON.stringify(key)}:${canonical(field)}`).join(',')}}`
+}

@@ -272,6 +272,43 @@ t.test('HTTP from any process', { skip: !bin && 'no PostgreSQL is installed here
     await run.cancel()
   })
 
+  await t.test('several people agree at any process, with the digest of what they were shown', async (t) => {
+    const [one, two] = await Promise.all([served(t, { url, name: 'votes' }), served(t, { url, name: 'votes' })])
+    await sharedBy(one, two)
+    for (const [here, there] of [
+      [one, two],
+      [two, one],
+    ] as const) {
+      const { id } = await begin(here, there, 'pay', 'ann:run:acme')
+      const at = `/api/tasks/${id}`
+      const [{ questionId, digest }] = (await waiting(here, at)).questions
+      const say = (member: Served, caller: string, answer: unknown = 'yes', of: string = digest) =>
+        member.send('POST', `${at}/answers`, { body: { questionId, answer, digest: of }, caller })
+      const bare = { body: { questionId, answer: 'yes' }, caller: 'bob:approve:acme:finance' }
+      t.equal((await here.send('POST', `${at}/answers`, bare)).status, 422)
+      t.equal((await say(here, 'ann:run,approve:acme:finance')).status, 403, 'who began it')
+      t.equal((await say(here, 'joe:approve:acme:sales')).status, 403, 'of no such group')
+      t.equal((await say(there, 'zoe:approve:zeta:finance')).status, 404, 'of another tenant')
+      t.equal((await say(here, 'bob:approve:acme:finance')).status, 204)
+      t.equal((await say(there, 'eve:approve:acme:finance', 'yes', 'another')).status, 409)
+      const edited = { approved: true, input: { cents: 1 } }
+      t.equal((await say(there, 'eve:approve:acme:finance', edited)).status, 204)
+      t.equal((await say(here, 'bob:approve:acme:finance', 'no', digest)).status, 409, 'it has changed')
+      const [shown] = (await here.send('GET', at)).body.questions
+      t.match(shown, { input: { cents: 1 }, agreed: [{ id: 'eve' }] })
+      t.equal((await say(here, 'bob:approve:acme:finance', 'yes', shown.digest)).status, 204)
+      t.match((await there.send('GET', `${at}?wait=10`)).body, { status: 'finished', answer: 'paid: 1' })
+    }
+    const run = await one.team.launch('pay', { runId: idAt(two, 'program'), caller: 'ann', tenant: 'acme' })
+    while ((await run.questions()).length === 0);
+    const { questionId } = (await run.questions())[0]!
+    await t.rejects(run.answer(questionId, 'yes'), { code: 'CONFIGURATION', details: { path: 'by' } })
+    const by = (id: string, groups = ['finance']) => ({ by: { id, groups } })
+    await t.rejects(run.answer(questionId, 'yes', by('ann')), { code: 'ANSWER_REFUSED', details: { how: 'caller' } })
+    for (const id of ['bob', 'eve']) await run.answer(questionId, 'yes', by(id))
+    t.equal((await run.result()).finalOutput, 'paid: 500')
+  })
+
   await t.test('a run is answered and cancelled by the program, wherever its shard is', async (t) => {
     const [one, two] = await Promise.all([served(t, { url, name: 'program' }), served(t, { url, name: 'program' })])
     await sharedBy(one, two)
@@ -292,11 +329,12 @@ t.test('HTTP from any process', { skip: !bin && 'no PostgreSQL is installed here
 })
 
 /** Begins a task at one member whose shard the other one holds. */
-async function begin(here: Served, there: Served): Promise<{ id: string }> {
+async function begin(here: Served, there: Served, query = 'order', caller?: string): Promise<{ id: string }> {
   for (;;) {
     const { status, body } = await here.send('POST', '/api/tasks', {
-      body: { query: 'order' },
+      body: { query },
       headers: { prefer: 'respond-async' },
+      ...(caller !== undefined && { caller }),
     })
     if (status !== 202) throw new Error(JSON.stringify(body))
     if (there.team.held.has(there.team.shardOf(body.id))) return body

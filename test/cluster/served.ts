@@ -1,6 +1,7 @@
 /** Members of a cluster with an HTTP API each, in this process. */
 import type { Test } from 'tap'
-import { type ClusterOptions, createTeam, type Logger } from '../../src/index.ts'
+import { z } from 'zod'
+import { type ClusterOptions, createTeam, defineTool, type Logger } from '../../src/index.ts'
 import { type HttpApiOptions, httpApi } from '../../src/service/api/index.ts'
 import { listen, type RunningServer } from '../../src/service/api/server.ts'
 import { callerOf, EVERYTHING } from '../service/http/stage.ts'
@@ -30,10 +31,19 @@ export interface Answer {
   readonly body: any
 }
 
+/** Pays if two people of finance agree. */
+const pay = defineTool({
+  name: 'pay',
+  description: 'Pays.',
+  input: z.object({ cents: z.number() }),
+  approval: { groups: ['finance'], quorum: 2 },
+  run: ({ cents }) => cents,
+})
+
 export function clusterTeam(cluster: ClusterOptions, rest: { logger?: Logger } = {}) {
   return createTeam({
     agents: [
-      { name: 'asker', module: new URL('../fixtures/cluster/asker.js', import.meta.url) },
+      { name: 'asker', module: new URL('../fixtures/cluster/asker.js', import.meta.url), tools: [pay] },
       { name: 'helper', module: new URL('../../examples/cluster-demo/helper.js', import.meta.url) },
     ],
     orchestration: { strategy: 'sequential', agentOrder: ['asker'] },

@@ -21,6 +21,7 @@ const functions = [
   'defineProtocol',
   'defineTeam',
   'defineTool',
+  'jsonOutput',
   'loadTeam',
   'sequenceDiagram',
   'toolParts',

@@ -73,6 +73,7 @@ const run: Members<Run> = {
   status: true,
   stream: true,
   tasks: true,
+  tenant: true,
   text: true,
   trace: true,
   usage: true,

@@ -3,7 +3,8 @@ import { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
 import t from 'tap'
-import { type AgentDefinition, defineAgent } from '../../src/index.ts'
+import { z } from 'zod'
+import { type AgentDefinition, type AgentRole, defineAgent, defineTool } from '../../src/index.ts'
 import { chat, top } from '../../src/service/commands/screens.ts'
 import type { Screen } from '../../src/service/shared/screen.ts'
 import { Chat } from '../../src/service/terminal/chat.ts'
@@ -98,8 +99,8 @@ t.test('a query without an answer is said, and the exit says so', async (t) => {
 })
 
 /** A conversation at a terminal. */
-function atTerminal(t: Test, agent: AgentDefinition) {
-  const team = stage(t, { a: agent })
+function atTerminal(t: Test, agent: AgentDefinition, tools: AgentRole['tools'] = []) {
+  const team = stage(t, { a: { code: agent, tools } })
   const terminal = new FakeTerminal({ columns: 100, rows: 30 })
   const chat = new Chat({
     source: localSource(team),
@@ -153,6 +154,39 @@ t.test('a question is answered in between, by its number', async (t) => {
   await terminal.shows(/You, to a: green[\s\S]*It is green\./)
   terminal.press('\u0004')
   t.equal(await talking, true)
+})
+
+t.test('an approval says what it takes, and is answered as the person at the terminal', async (t) => {
+  const pay = defineTool({
+    name: 'pay',
+    description: 'Pays.',
+    input: z.object({ cents: z.number(), note: z.string() }),
+    approval: { quorum: 2 },
+    answerWithinMs: 7_200_000,
+    run: ({ cents }) => `paid ${cents}`,
+  })
+  const pays = defineAgent({
+    receive: async ({ content }, context) =>
+      String(await context.tool('pay', { cents: 5, note: 'x'.repeat(Number(content)) })),
+  })
+  const { team, terminal, talking } = atTerminal(t, pays, [pay])
+  await terminal.shows('A line is a message')
+  terminal.press('3\r')
+  await terminal.shows(/a asks: May agent[\s\S]*2\s+have\s+to\s+agree/)
+  terminal.press('1\r')
+  await terminal.shows(/You, to a: yes[\s\S]*cli:\S+@\S+\s+has/)
+  terminal.press('1\r')
+  await terminal.shows(/cli:\S+@\S+\s+has\s+agreed\s+already/)
+  const { questionId } = team.questions()[0]!
+  await team.answer(questionId, 'yes', { by: { id: 'eve' } })
+  await terminal.shows('paid 5')
+  terminal.press('3000\r')
+  await terminal.shows('a asks: May agent "a"')
+  terminal.press('1\r')
+  await terminal.shows('It is too long for a line')
+  t.match(team.questions(), [{ agreed: [] }])
+  terminal.press('\u0004')
+  await talking
 })
 
 t.test('a line answers no question of another task; /answer does, by its number', async (t) => {

@@ -134,12 +134,16 @@ t.test('a message is a task of the thread, and its answer comes in pieces; stop 
   const said: Said[] = await all(talk.said)
   t.same(said, [{ text: 'He' }, { text: 'llo\n' }, { end: 'answer', text: 'Hello\n' }])
   await talk.stop()
-  await source.answer('one', 'q1', 'red')
+  const question = { runId: 'one', questionId: 'q1', agent: 'a', text: 'Which?', askedAt: 0 }
+  await source.answer(question, 'red')
+  const approval = { digest: 'd1', by: 'others', groups: [], quorum: 1, agreed: [] }
+  await source.answer({ ...question, approval }, 'yes')
   await source.restart('a/b')
   t.same(asked, [
     'POST /agents/api/tasks?deltas=1  {"query":"hi","threadId":"thread 1"}',
     'DELETE /agents/api/tasks/one',
     'POST /agents/api/tasks/one/answers  {"questionId":"q1","answer":"red"}',
+    'POST /agents/api/tasks/one/answers  {"questionId":"q1","answer":"yes","digest":"d1"}',
     'POST /agents/api/agents/a%2Fb/restart',
   ])
 })

@@ -3,7 +3,7 @@
 import { describe, ToolFailedError, ToolInputError } from '../../shared/errors.ts'
 import { visible } from '../../shared/text.ts'
 import { checkBySchema } from './schema.ts'
-import type { Approvers, ToolDefinition } from './tool.ts'
+import { ANY_OTHER, type ApprovalRule, type ToolDefinition } from './tool.ts'
 
 /**
  * Answer of a person to an approval. `input` replaces the input of the call; `reason` says why the call may not begin.
@@ -18,23 +18,20 @@ export type ApprovalAnswer = { approved: true; input?: unknown } | { approved: f
 export type GivenAnswer = string | { answer: string; input?: unknown; reason?: string }
 
 /** The call of a tool that an approval is about. */
-export interface ApprovedCall {
+export interface ApprovedCall extends ApprovalRule {
   readonly tool: string
   readonly callId: string
   readonly input: unknown
   /** JSON schema of the input. */
   readonly inputSchema: object
-  readonly by: Approvers
 }
 
-/** Arguments of `ask`. */
-export interface ApprovalQuestion extends Omit<ApprovedCall, 'by'> {
+/** Arguments of `ask`. Of who may approve they have only what differs from the default, as older logs do. */
+export interface ApprovalQuestion extends Omit<ApprovedCall, keyof ApprovalRule>, Partial<ApprovalRule> {
   readonly question: string
   readonly choices: string[]
   readonly ask: 'approval'
   readonly answerWithinMs?: number
-  /** Default: 'others'. */
-  readonly by?: Approvers
 }
 
 export const YES = 'yes'
@@ -61,16 +58,35 @@ export async function approvalOf(tool: ToolDefinition, call: Call): Promise<Appr
   const { name, inputSchema, answerWithinMs, approvers } = tool
   const { agent, callId, input } = call
   if (!tool.approval || !(await isWanted(tool, input, agent))) return undefined
-  const shown = visible(JSON.stringify(input) ?? 'nothing')
-  if (shown.length > LONGEST_INPUT) {
-    const text = `Agent "${agent}" called the tool "${name}", which a person has to approve, with an input of ${shown.length} characters. A person is shown all of it, and at most ${LONGEST_INPUT}. Give the tool less at once.`
-    throw new ToolFailedError(text, { tool: name, agent, characters: shown.length, limit: LONGEST_INPUT })
+  const characters = shownInput(input).length
+  if (characters > LONGEST_INPUT) {
+    const text = `Agent "${agent}" called the tool "${name}", which a person has to approve, with an input of ${characters} characters. A person is shown all of it, and at most ${LONGEST_INPUT}. Give the tool less at once.`
+    throw new ToolFailedError(text, { tool: name, agent, characters, limit: LONGEST_INPUT })
   }
-  const question = `May agent "${agent}" call the tool "${name}" with ${shown}?`
-  const limit = answerWithinMs !== undefined && { answerWithinMs }
-  const by = approvers !== 'others' && { by: approvers } // arguments as older logs have them
-  return { question, choices: [YES, NO], ask: 'approval', tool: name, callId, input, inputSchema, ...limit, ...by }
+  const { by, groups, quorum } = approvers
+  return {
+    question: questionAbout(agent, name, input),
+    choices: [YES, NO],
+    ask: 'approval',
+    tool: name,
+    callId,
+    input,
+    inputSchema,
+    ...(answerWithinMs !== undefined && { answerWithinMs }),
+    ...(by !== ANY_OTHER.by && { by }),
+    ...(groups.length > 0 && { groups }),
+    ...(quorum !== ANY_OTHER.quorum && { quorum }),
+  }
 }
+
+const shownInput = (input: unknown): string => visible(JSON.stringify(input) ?? 'nothing')
+
+/** Returns the question in words, with the whole input. */
+export const questionAbout = (agent: string, tool: string, input: unknown): string =>
+  `May agent "${agent}" call the tool "${tool}" with ${shownInput(input)}?`
+
+/** Checks whether a person can be shown all of an input. */
+export const isShowable = (input: unknown): boolean => shownInput(input).length <= LONGEST_INPUT
 
 async function isWanted(tool: ToolDefinition, input: unknown, agent: string): Promise<boolean> {
   const misses = new ToolInputError('it misses the schema')

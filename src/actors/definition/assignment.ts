@@ -130,6 +130,7 @@ export type Started =
 /** Data of a RUN frame, as JSON; the frame's content is the run's id. */
 export interface RunNotice {
   metadata: Record<string, string>
+  tenant?: string
   threadId?: string
   /** This agent's state in that run, as JSON text, if it has any yet. */
   runState?: string

@@ -79,7 +79,13 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
   /** `data` of the role, as the agent's schema returned it. */
   readonly data: Data
   readonly runId: string
-  readonly run: { metadata: Readonly<Record<string, string>>; threadId?: string }
+  /** `caller`, `tenant`: whom the run is for, if it was said (`RunOptions`). */
+  readonly run: {
+    metadata: Readonly<Record<string, string>>
+    threadId?: string
+    caller?: string
+    tenant?: string
+  }
   /** Aborted when the request is cancelled, the run ends, the turn times out or the agent is stopped. */
   readonly signal: AbortSignal
   /** Number of this attempt: 1, plus one for each time that this message's turn was interrupted. */

@@ -16,12 +16,23 @@ export const APPROVERS = ['others', 'caller', 'anybody'] as const
  */
 export type Approvers = (typeof APPROVERS)[number]
 
+/** Rule that says which people, and how many, have to agree to a call of a tool. */
+export interface ApprovalRule {
+  readonly by: Approvers
+  readonly groups: readonly string[]
+  readonly quorum: number
+}
+
 /** Says which calls of a tool need approval, and whose. */
 export interface ApprovalPolicy<Value = unknown> {
   /** Checks whether a call needs approval. Default: each call does. */
   when?: (input: Value) => boolean
   /** Default: 'others'. */
   by?: Approvers
+  /** Groups of which an approver needs one (`Answerer.groups`, `Caller.groups`). Default: whoever may approve. */
+  groups?: readonly string[]
+  /** Number of different people who have to agree to the same input. Default: 1. One 'no' refuses the call. */
+  quorum?: number
 }
 
 /**
@@ -169,8 +180,8 @@ export interface ToolOptions<In, Value, Out> {
    * true. The person gets a `question` event of kind approval, which contains the input.
    * `run.answer(questionId, 'yes')` lets the call begin, `{ approved: true, input }` with another input; 'no', or
    * `{ approved: false, reason }`, is a `ToolFailedError` for the caller. The time limit begins after the approval. For
-   * a tool with a thread of its own, a function counts as true. `{ when, by }` says who may approve, too: by default
-   * somebody else than the caller of the run.
+   * a tool with a thread of its own, a function counts as true. `{ when, by, groups, quorum }` says who may approve,
+   * too, and how many have to: by default one, somebody else than the caller of the run.
    */
   approval?: boolean | ((input: Value) => boolean) | ApprovalPolicy<Value>
   /**
@@ -217,7 +228,7 @@ export interface ToolDefinition extends Tool {
   readonly polling: boolean
   /** True if some of its calls need approval. */
   readonly approval: boolean
-  readonly approvers: Approvers
+  readonly approvers: ApprovalRule
   readonly answerWithinMs?: number | undefined
   needsApproval(input: unknown): boolean
   run(input: unknown, context: ToolContext): unknown
@@ -255,7 +266,7 @@ export function defineTool<In, Value, Out>(tool: ToolOptions<In, Value, Out>): T
   checkFields(tool)
   const { name, description, input, idempotent = false, timeoutMs = DEFAULT_TIMEOUT_MS } = tool
   const { sequential = false, polling = false } = tool
-  const { when, by = 'others' } = policyOf(tool.approval)
+  const { when, ...approvers } = policyOf(tool.approval)
   const { output, readOnly = false, outside = false, workspace } = tool
   return Object.freeze({
     [brand]: true,
@@ -272,7 +283,7 @@ export function defineTool<In, Value, Out>(tool: ToolOptions<In, Value, Out>): T
     timeoutMs,
     sequential,
     approval: when !== false,
-    approvers: by,
+    approvers,
     answerWithinMs: tool.answerWithinMs,
     precondition: () => tool.precondition?.(),
     needsApproval: (value: Value) => (typeof when === 'function' ? when(value) : when),
@@ -284,12 +295,14 @@ type GivenApproval<Value> = ToolOptions<unknown, Value, unknown>['approval']
 
 function policyOf<Value>(approval: GivenApproval<Value> = false): {
   when: boolean | ((input: Value) => boolean)
-  by?: Approvers | undefined
-} {
-  if (typeof approval !== 'object') return { when: approval }
-  const { when = true, by } = approval
-  return { when, by }
+} & ApprovalRule {
+  if (typeof approval !== 'object') return { when: approval, ...ANY_OTHER }
+  const { when = true, by = ANY_OTHER.by, groups = [], quorum = ANY_OTHER.quorum } = approval
+  return { when, by, groups: [...groups], quorum }
 }
+
+/** Rule where a tool says no other: one person, but for the caller. */
+export const ANY_OTHER: ApprovalRule = { by: 'others', groups: [], quorum: 1 }
 
 /**
  * Returns the tool, which is able to work here. `path` is the option that names it.
@@ -348,7 +361,7 @@ const RULES: Readonly<Record<keyof ToolOptions<unknown, unknown, unknown>, Rule>
   ],
   sequential: ['true or false', isFlag],
   approval: [
-    `true, false, a function, or { when, by }: a function, and one of ${APPROVERS.join(', ')}`,
+    `true, false, a function, or { when, by, groups, quorum }: a function, one of ${APPROVERS.join(', ')}, a list of 1 to 100 different names, and a whole number from 1 to 100`,
     (value) => value === undefined || typeof value === 'boolean' || typeof value === 'function' || isPolicy(value),
   ],
   answerWithinMs: [
@@ -360,10 +373,24 @@ const RULES: Readonly<Record<keyof ToolOptions<unknown, unknown, unknown>, Rule>
 
 function isPolicy(value: unknown): boolean {
   if (!isFields(value)) return false
-  const { when, by = 'others', ...more }: { when?: unknown; by?: unknown } = value
+  const { when, by = ANY_OTHER.by, groups, quorum = 1, ...more }: Partial<Record<keyof ApprovalPolicy, unknown>> = value
   const isKnown = APPROVERS.some((approvers) => approvers === by)
-  return isKnown && (when === undefined || typeof when === 'function') && Object.keys(more).length === 0
+  const isWhole = (when === undefined || typeof when === 'function') && Object.keys(more).length === 0
+  return isKnown && isWhole && (groups === undefined || isListOfNames(groups)) && isQuorum(quorum)
 }
+
+const MOST_APPROVERS = 100
+const LONGEST_GROUP = 256
+
+const isQuorum = (quorum: unknown): boolean =>
+  typeof quorum === 'number' && Number.isInteger(quorum) && quorum >= 1 && quorum <= MOST_APPROVERS
+
+const isListOfNames = (names: unknown): boolean =>
+  Array.isArray(names) &&
+  names.length > 0 &&
+  names.length <= MOST_APPROVERS &&
+  new Set(names).size === names.length &&
+  names.every((name) => typeof name === 'string' && name !== '' && name.length <= LONGEST_GROUP)
 
 const isFields = (value: unknown): value is object =>
   typeof value === 'object' && value !== null && !Array.isArray(value)

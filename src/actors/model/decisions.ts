@@ -6,7 +6,7 @@
 
 import { type AgentMessage, jsonIssue } from '../../mailbox/message.ts'
 import { CancelledError, ConsensusError, DramatisError, describe, ToolInputError } from '../../shared/errors.ts'
-import { own } from '../../shared/values.ts'
+import { canonical, own } from '../../shared/values.ts'
 import type { OrchestratorContext } from '../definition/context.ts'
 import type { RoleInfo } from '../definition/role.ts'
 import type { Candidate } from '../definition/task.ts'
@@ -246,18 +246,6 @@ export function vote<T>(ballots: readonly Ballot<T>[], weights: Record<string, n
   const label = (key: string, value: T) => (typeof value === 'string' && !tallies.has(value) ? value : key)
   const scores = Object.fromEntries([...tallies].map(([key, { value, score }]) => [label(key, value), score]))
   return { winner: first.value, scores, tied: leaders.length > 1 }
-}
-
-/**
- * Returns one text for each JSON value, independent of the order of its keys. Values are equal if their texts are
- * equal.
- */
-export function canonical(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`
-  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? String(value)
-  const fields = Object.entries(value).filter(([, field]) => field !== undefined)
-  fields.sort(([a], [b]) => (a < b ? -1 : 1))
-  return `{${fields.map(([key, field]) => `${JSON.stringify(key)}:${canonical(field)}`).join(',')}}`
 }
 
 function weightOf(agent: string, weights: Record<string, number | null | undefined>): number | null {

@@ -9,6 +9,7 @@ import { idText } from '../../mailbox/frame.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 import { describe, TaskRefusedError } from '../../shared/errors.ts'
 import { seededRandom } from '../../shared/random.ts'
+import { own } from '../../shared/values.ts'
 import type {
   AgentContext,
   AgentType,
@@ -133,9 +134,15 @@ export class TurnContext implements AgentContext {
   get runId(): string {
     return this.#turn.runId
   }
-  get run(): { metadata: Readonly<Record<string, string>>; threadId?: string } {
-    const { metadata, threadId } = this.#turn.start.view
-    return threadId === undefined ? { metadata } : { metadata, threadId }
+  get run(): AgentContext['run'] {
+    const { metadata, threadId, tenant } = this.#turn.start.view
+    const caller = own(metadata, 'caller')
+    return {
+      metadata,
+      ...(threadId !== undefined && { threadId }),
+      ...(caller !== undefined && { caller }),
+      ...(tenant !== undefined && { tenant }),
+    }
   }
   get attempt(): number {
     return this.#turn.start.attempt

@@ -120,6 +120,7 @@ export interface RunView {
   readonly index: number
   readonly id: string
   readonly metadata: Readonly<Record<string, string>>
+  readonly tenant: string | undefined
   readonly threadId: string | undefined
   roster: readonly RosterEntry[]
   /** Indices by name, for agents of this run only. */
@@ -143,6 +144,7 @@ export const NO_RUN: RunView = {
   index: 0,
   id: '',
   metadata: {},
+  tenant: undefined,
   threadId: undefined,
   roster: [],
   agents: undefined,
@@ -184,6 +186,7 @@ export class RunViews extends Map<number, RunView> {
       index: runOf(memory, at),
       id: content,
       metadata: Object.freeze(notice.metadata),
+      tenant: notice.tenant,
       threadId: notice.threadId,
       roster: notice.roster ?? [],
       agents: undefined,

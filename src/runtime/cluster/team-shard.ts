@@ -13,14 +13,24 @@ import { readBack } from '../host/run.ts'
 import type { RunOptions } from '../runs/run.ts'
 import type { KeyedRequest, KeyedRequests } from '../team/keyed-requests.ts'
 import type { TeamRuntime } from '../team/team.ts'
-import type { AnswerOptions } from '../verbs/questions.ts'
+import type { AnswerOptions } from '../verbs/approvals.ts'
 import type { ShardLog, TakenTask, TaskOutcome } from './cluster-store.ts'
 import type { Shard } from './process.ts'
 
 /** Options of a run that go with it to the owner of its shard. */
 export type SentOptions = Pick<
   RunOptions<unknown>,
-  'threadId' | 'speaker' | 'priority' | 'timeoutMs' | 'metadata' | 'models' | 'budget' | 'messages' | 'stream'
+  | 'threadId'
+  | 'speaker'
+  | 'priority'
+  | 'timeoutMs'
+  | 'metadata'
+  | 'caller'
+  | 'tenant'
+  | 'models'
+  | 'budget'
+  | 'messages'
+  | 'stream'
 >
 
 /** Body of a task, as JSON: processes of several versions read it. */

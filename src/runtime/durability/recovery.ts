@@ -429,12 +429,7 @@ export class Recovery {
   /** Checks whether a caller has launched a run again with another schema: it does not go on with that one. */
   #hasOtherOutput({ launched: { id, query, output } }: RecoveredRun): boolean {
     const again = this.#book.get(id)?.state
-    return (
-      output !== undefined &&
-      again?.query === query &&
-      again.output !== undefined &&
-      again.output.logged?.digest !== output.digest
-    )
+    return output !== undefined && again?.query === query && again.output !== undefined && !again.output.is(output)
   }
 
   /** Leaves a run as the log has it. `error`: what its callers are told. */

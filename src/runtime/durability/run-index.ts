@@ -162,7 +162,11 @@ export class RunOrder<R extends Pick<ListedRun, 'index' | 'startedAt'>> {
 }
 
 /** A run as a checkpoint has it. */
-export type RunRow = Omit<LoggedRun, 'parts' | 'step'> & { readonly parts: readonly string[] }
+export type RunRow = Omit<LoggedRun, 'parts' | 'step' | 'tenant'> & {
+  readonly parts: readonly string[]
+  /** Checkpoints of older versions do not have it. */
+  readonly tenant?: string | null
+}
 
 export type EndStatus = 'finished' | 'failed' | 'aborted'
 
@@ -179,6 +183,7 @@ export interface LoggedRun {
   readonly own: boolean
   readonly threadId: string | null
   readonly caller: string | null
+  readonly tenant: string | null
   /** True if an idempotency key has begun it. */
   readonly isKeyed: boolean
   readonly output: string | undefined
@@ -254,7 +259,7 @@ export class RunIndex {
   restore(rows: readonly RunRow[]): void {
     for (const row of rows) {
       this.time.believe(row.agedFrom)
-      this.#enter({ ...row, parts: new Set(row.parts), places: [...row.places], step: RESTORED })
+      this.#enter({ tenant: null, ...row, parts: new Set(row.parts), places: [...row.places], step: RESTORED })
     }
   }
 
@@ -266,7 +271,7 @@ export class RunIndex {
   }
 
   #add(record: RecordOf<'run.launched'>): void {
-    const { run: index, id, query, own, startedAt, threadId, metadata, output } = record
+    const { run: index, id, query, own, startedAt, threadId, metadata, tenant = null, output } = record
     if (this.#byIndex.has(index)) return // its record was carried
     const run: LoggedRun = {
       index,
@@ -277,6 +282,7 @@ export class RunIndex {
       own,
       threadId: threadId ?? null,
       caller: callerIn(metadata),
+      tenant,
       isKeyed: isKeyed(metadata),
       output: output?.digest,
       startedAt,
@@ -293,6 +299,8 @@ export class RunIndex {
       places: [],
       step: 0,
     }
+    const { part, size = 0 } = output ?? {}
+    if (part !== undefined) refer(run, { hash: part, size })
     this.#enter(run)
   }
 

@@ -151,8 +151,12 @@ export class RunRecovery {
     return state
   }
 
+  #reopen({ index, launched }: RecoveredRun): RunState {
+    return this.#owners.runs.reopen(index, launched, (hash) => this.#owners.parts.get(hash))
+  }
+
   reopened(run: RecoveredRun): RunState {
-    const state = this.states.get(run.index) ?? this.#owners.runs.reopen(run.index, run.launched)
+    const state = this.states.get(run.index) ?? this.#reopen(run)
     for (const hash of this.#old.index.get(run.index)?.parts ?? []) {
       const bytes = this.#owners.parts.get(hash)
       if (bytes) this.#owners.parts.hold(state, hash, bytes)
@@ -217,7 +221,7 @@ function takeNames({ agents }: RecoveredRun, state: RunState): void {
 /** Adds a run that has ended, and that only the log has, to those that the team has in memory. */
 export function restoreEnded(owners: Supervisor, book: RunBook, run: RecoveredRun): void {
   const { parts, runs: table } = owners
-  const state = table.reopen(run.index, run.launched)
+  const state = table.reopen(run.index, run.launched, (hash) => run.stored.get(hash))
   takeNames(run, state)
   for (const [hash, bytes] of run.stored) parts.hold(state, hash, bytes)
   for (const entry of run.entries) state.log.adopt(entry)

@@ -95,6 +95,7 @@ export class LogUpkeep implements LogFollower {
     this.#index.see(record)
     if (record.kind === 'part') this.#parts.see(record)
     if (record.kind === 'part.used') this.#parts.referred(record.hash)
+    if (record.kind === 'run.launched' && record.output?.part) this.#parts.referred(record.output.part)
     if (record.kind === 'agent.left' && record.run === 0) this.#left.set(record.index, record.seq)
   }
 

@@ -249,7 +249,7 @@ export class TraceArchive {
         ...endOf(run),
       },
       messages: historyOf(log, directory),
-      ...(run.stored.size > 0 && { parts: base64Of(run.stored) }),
+      ...partsOf(run),
       trace: traceOf(log, directory),
     }
   }
@@ -293,8 +293,10 @@ function isAlive(pid: number): boolean {
 }
 
 /** Returns the bytes of the large parts that the messages refer to, by their SHA-256. */
-function base64Of(stored: RecoveredRun['stored']): Record<string, string> {
-  return Object.fromEntries(Array.from(stored, ([hash, bytes]) => [hash, Buffer.from(bytes).toString('base64')]))
+function partsOf({ stored, launched }: RecoveredRun): { parts?: Record<string, string> } {
+  const ofMessages = [...stored].filter(([hash]) => hash !== launched.output?.part)
+  if (ofMessages.length === 0) return {}
+  return { parts: Object.fromEntries(ofMessages.map(([hash, bytes]) => [hash, Buffer.from(bytes).toString('base64')])) }
 }
 
 function endOf(run: RecoveredRun) {

@@ -17,6 +17,7 @@ import { guardedLogger } from '../logging/logger.ts'
 import type { Redactor } from '../logging/redactor.ts'
 import type { Agent, HeldTask } from './agent.ts'
 import { AgentDirectory } from './directory.ts'
+import { DueTimes } from './due-times.ts'
 import { Journal } from './journal.ts'
 import { waitsForTurns } from './limit-waits.ts'
 import { AgentStates, PartStore } from './parts.ts'
@@ -198,6 +199,7 @@ export abstract class Core<Options extends CoreOptions = CoreOptions> {
   readonly logger: Logger
   readonly redactor: Redactor
   readonly limits: LimitNotices
+  readonly due: DueTimes
   readonly team: TeamMemory
   readonly directory: AgentDirectory
   readonly runs: RunTable
@@ -222,6 +224,7 @@ export abstract class Core<Options extends CoreOptions = CoreOptions> {
     })
     this.logger = guardedLogger(logger, redactor)
     this.redactor = redactor
+    this.due = new DueTimes(this.clock)
     this.limits = limits ?? new LimitNotices(this.clock, this.logger)
     this.repairs = new WordRepairs(this.logger)
     this.team = new TeamMemory(capacity)

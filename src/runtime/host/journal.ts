@@ -269,11 +269,16 @@ export class Journal {
     this.#keeper?.take(this.#numbered(run, fields))
   }
 
-  /** Notes in the durable log, if there is one, that a run refers to bytes. They are written there once. */
+  /** Notes in the durable log, if there is one, that a run refers to bytes. */
   keepPart(run: RunState, hash: string, bytes: Uint8Array): void {
-    if (!this.#keeper) return
-    if (!this.#keeper.hasPart(hash)) this.keep(undefined, { kind: 'part', hash, size: bytes.length, bytes })
+    this.keepBytes(hash, bytes)
     this.keep(run, { kind: 'part.used', hash, size: bytes.length })
+  }
+
+  /** Writes bytes into the durable log, if there is one, for the record that comes next and refers to them: once. */
+  keepBytes(hash: string, bytes: Uint8Array): void {
+    if (this.#keeper?.hasPart(hash) !== false) return
+    this.keep(undefined, { kind: 'part', hash, size: bytes.length, bytes })
   }
 
   handed(agent: Agent, envelope: Envelope<RunState>): void {

@@ -129,6 +129,7 @@ export function runNotice(core: Core, agent: Agent, run: RunState): OwnFrame {
   const state = run.states.get(agent.index)
   const notice: RunNotice = {
     metadata: run.toldMetadata,
+    ...(run.tenant !== undefined && { tenant: run.tenant }),
     ...(run.threadId !== undefined && { threadId: run.threadId }),
     ...(state !== undefined && { runState: JSON.stringify(state) }),
     ...(run.unlogged.has(agent.index) && { isUnlogged: true }),

@@ -5,7 +5,6 @@ import { addUsage, type ModelMessage, NO_TOKENS, type TokenUsage } from '../../a
 import { checkBySchema } from '../../actors/definition/schema.ts'
 import type { AgentTask } from '../../actors/definition/task.ts'
 import type { ModelSchema } from '../../actors/definition/tool.ts'
-import { canonical } from '../../actors/model/decisions.ts'
 import { jsonAmong, jsonSchemaOf } from '../../actors/model/structured-output.ts'
 import { isAnswer, isStep } from '../../actors/turn/logged-turn.ts'
 import type { Board } from '../../blackboard/board.ts'
@@ -31,13 +30,13 @@ import {
 } from '../../mailbox/frame.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
 import type { MessagePart } from '../../mailbox/parts.ts'
-import type { ReadBytes } from '../../mailbox/stored-parts.ts'
+import { hashOf as partHashOf, type ReadBytes } from '../../mailbox/stored-parts.ts'
 import { isObject } from '../../shared/checks.ts'
 import type { Clock } from '../../shared/clock.ts'
 import { ConfigurationError, type DramatisError, ReplyInvalidError } from '../../shared/errors.ts'
-import { hashOf } from '../../shared/random.ts'
-import { own } from '../../shared/values.ts'
-import type { AskedWith, Launched, LogEntry, LoggedOutput } from '../log/records.ts'
+import { digestOf, hashOf } from '../../shared/random.ts'
+import { canonical, own } from '../../shared/values.ts'
+import type { Agreed, AskedWith, Launched, LogEntry, LoggedOutput } from '../log/records.ts'
 import { RunLog } from '../log/run-log.ts'
 import type { TokenLimit, TraceHeaders } from '../settings/options.ts'
 
@@ -62,18 +61,18 @@ export interface OpenQuestion {
   readonly text: string
   readonly choices: readonly string[] | undefined
   readonly call: ApprovedCall | undefined
+  /** Digest of what an approval shows, and people who have agreed to that; undefined for another question. */
+  readonly digest: string | undefined
+  readonly agreed: readonly Agreed[] | undefined
   /** Epoch ms. */
   readonly askedAt: number
   /** Epoch ms; null: as long as the run. */
   readonly answerBy: number | null
   /** Rejects with `ConfigurationError` for an input that the tool would refuse. */
   checkInput(input: unknown): Promise<void>
-  /** `by`: id of who answers; undefined for the program. */
+  /** `by`: id of who answers; undefined for the program. A yes may be one of several that are needed. */
   settle(answer: GivenAnswer, by: string | undefined): void
 }
-
-/** Returns a short text that is the same for JSON schemas that say the same, in whatever order. */
-const digestOf = (jsonSchema: object): string => hashOf(canonical(inAnyOrder(jsonSchema)))
 
 /** Keywords whose lists are sets: their order says nothing. */
 const SETS: ReadonlySet<string> = new Set(['required', 'enum', 'type'])
@@ -88,15 +87,30 @@ function inAnyOrder(value: unknown, key?: string): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, inAnyOrder(field, name)]))
 }
 
-/** Returns the JSON pointer to the first place where two JSON schemas differ. */
-function differenceOf(before: unknown, now: unknown, path: string): string {
-  if (!isObject(before) || !isObject(now)) return path
-  const fields = (value: object): Record<string, unknown> => ({ ...value })
-  const [was, is] = [fields(before), fields(now)]
-  const name = [...Object.keys(was), ...Object.keys(is)].find(
-    (key) => canonical(inAnyOrder(own(was, key), key)) !== canonical(inAnyOrder(own(is, key), key)),
-  )
-  return name === undefined ? path : differenceOf(own(was, name), own(is, name), `${path}/${name}`)
+/** Returns where two JSON schemas first differ, in words: by the names that data have, as far as these tell it. */
+function differenceOf(before: unknown, now: unknown, path = ''): string {
+  const [was, is]: Record<string, unknown>[] = [before, now].map((schema) => (isObject(schema) ? { ...schema } : {}))
+  const lists = [was!, is!].map(({ required }) => (Array.isArray(required) ? required.map(String) : []))
+  const [needed, need] = lists as [string[], string[]]
+  const added = needed.find((name) => !need.includes(name))
+  if (added !== undefined) return `${path}/${added} is required there`
+  const missing = need.find((name) => !needed.includes(name))
+  if (missing !== undefined) return `${path}/${missing} is not required there`
+  const differs = (key: string) =>
+    canonical(inAnyOrder(own(was!, key), key)) !== canonical(inAnyOrder(own(is!, key), key))
+  const key = [...Object.keys(was!), ...Object.keys(is!)].find(differs)
+  if (key === undefined || !isObject(own(was!, key)) || !isObject(own(is!, key)))
+    return `it differs at ${path}/${key ?? ''}`
+  return differenceOf(own(was!, key), own(is!, key), key === 'properties' ? path : `${path}/${key}`)
+}
+
+/** A schema as the durable log has it. */
+interface WrittenOutput {
+  readonly logged: LoggedOutput
+  readonly jsonSchema: object
+  /** Hash and bytes of the part that has it. */
+  readonly part: string
+  readonly bytes: Uint8Array
 }
 
 export class RunOutput {
@@ -104,7 +118,7 @@ export class RunOutput {
   readonly #runId: string
   /** 'log': the code of the schema may check more. 'resumer': the run was begun without one. */
   readonly from: 'launch' | 'log' | 'resumer'
-  #logged: LoggedOutput | null | undefined
+  #written: WrittenOutput | null | undefined
 
   constructor(schema: ModelSchema, runId: string, from: RunOutput['from'] = 'launch') {
     this.#schema = schema
@@ -112,37 +126,42 @@ export class RunOutput {
     this.from = from
   }
 
-  static ofLog({ jsonSchema }: LoggedOutput, runId: string): RunOutput {
-    return new RunOutput(readBack(jsonSchema), runId, 'log')
+  static ofLog(logged: LoggedOutput, runId: string, bytesOf: BytesOf): RunOutput {
+    return new RunOutput(schemaOfLog(logged, bytesOf), runId, 'log')
   }
 
   /** The output for the durable log. undefined: the schema's library cannot convert it, so models do not get it. */
-  get logged(): LoggedOutput | undefined {
-    if (this.#logged === undefined) this.#logged = written(this.#schema)
-    return this.#logged ?? undefined
+  get written(): WrittenOutput | undefined {
+    if (this.#written === undefined) this.#written = written(this.#schema)
+    return this.#written ?? undefined
   }
 
   /** Goes on with an output of the log: models are asked in the very words that they were asked in before. */
-  goOnFrom(before: LoggedOutput): RunOutput {
-    this.#logged = before
+  goOnFrom(before: RunOutput): RunOutput {
+    this.#written = before.written
     return this
   }
 
   get jsonSchema(): object | undefined {
-    return this.logged?.jsonSchema
+    return this.written?.jsonSchema
+  }
+
+  /** Checks whether it is the schema with that digest. */
+  is({ digest }: Pick<LoggedOutput, 'digest'>): boolean {
+    const { written: own } = this
+    return own !== undefined && (own.logged.digest === digest || oldDigestOf(own.jsonSchema) === digest)
   }
 
   /**
-   * Checks a schema that is given again for a run.
+   * Checks a schema that is given again for a run. `jsonSchema`: that of the run, where it is known.
    *
    * @throws ConfigurationError if it is not the one with which the run was begun.
    */
-  assertIs({ digest, jsonSchema }: Pick<LoggedOutput, 'digest'> & Partial<LoggedOutput>): void {
-    if (this.logged?.digest === digest) return
-    const at = jsonSchema && (differenceOf(jsonSchema, this.logged?.jsonSchema, '') || '/')
-    const where = at ? `: it differs at ${at}` : ''
-    const text = `output: run "${this.#runId}" was begun with another schema${where}. Give the same one, or begin another run.`
-    throw new ConfigurationError(text, { path: 'output', runId: this.#runId, ...(at && { differsAt: at }) })
+  assertIs(begun: Pick<LoggedOutput, 'digest'>, jsonSchema?: object): void {
+    if (this.is(begun)) return
+    const where = jsonSchema && differenceOf(jsonSchema, this.jsonSchema)
+    const text = `output: run "${this.#runId}" was begun with another schema${where ? `: ${where}` : ''}. Give the same one, or begin another run.`
+    throw new ConfigurationError(text, { path: 'output', runId: this.#runId, ...(where && { difference: where }) })
   }
 
   /** Returns what is wrong with a value; null: nothing. */
@@ -180,17 +199,41 @@ export class RunOutput {
 }
 
 /** Returns what the log has of a schema; null if its library cannot write it as JSON schema. */
-function written(schema: ModelSchema): LoggedOutput | null {
+function written(schema: ModelSchema): WrittenOutput | null {
   try {
     const jsonSchema = jsonSchemaOf(schema)
-    return { digest: digestOf(jsonSchema), jsonSchema }
+    const bytes = Buffer.from(JSON.stringify(jsonSchema))
+    const part = partHashOf(bytes)
+    return { logged: { digest: digestOf(inAnyOrder(jsonSchema)), part, size: bytes.length }, jsonSchema, part, bytes }
   } catch {
     return null
   }
 }
 
-/** Returns the schema that a JSON schema of the log stands for. What cannot be checked by it here is asked for only. */
+/** Digest of a schema in older logs. */
+const oldDigestOf = (jsonSchema: object): string => hashOf(canonical(inAnyOrder(jsonSchema)))
+
+/** Returns the schema that a JSON schema stands for. What cannot be checked by it here is asked for only. */
 export const readBack = (jsonSchema: object): ModelSchema => laterSchema(jsonSchema, () => [])
+
+type BytesOf = (hash: string) => Uint8Array | undefined
+
+/** Returns the schema of a run of the log. */
+export function schemaOfLog({ jsonSchema, part = '' }: LoggedOutput, bytesOf: BytesOf): ModelSchema {
+  const bytes = jsonSchema ? undefined : bytesOf(part)
+  if (!jsonSchema && !bytes) return LOST_SCHEMA
+  return readBack(jsonSchema ?? Object(JSON.parse(Buffer.from(bytes!).toString())))
+}
+
+/** In the place of a schema that a damaged log has no more: no answer is taken for one that fits it. */
+const LOST_SCHEMA: ModelSchema = {
+  '~standard': {
+    version: 1,
+    vendor: 'dramatis',
+    jsonSchema: { input: () => ({}), output: () => ({}) },
+    validate: () => ({ issues: [{ message: 'the log has lost the schema of this run' }] }),
+  },
+}
 
 /** Model call that was made. `cost`: tokens that budgets count, if an older log has others than those of `usage`. */
 interface Called {
@@ -241,6 +284,8 @@ export class RunState {
   readonly query: string
   readonly metadata: Readonly<Record<string, string>>
   readonly threadId: string | undefined
+  /** Group of callers that the run is for. Set at its launch. */
+  tenant: string | undefined
   readonly log = new RunLog()
   readonly startedAt: number
   /** Number of messages that were accepted or are parked, and are neither handled nor dead. */
@@ -286,7 +331,7 @@ export class RunState {
   readonly questions = new Map<string, OpenQuestion>()
   /** Clock of its time limit, which stands still while a question is open. */
   #clock: StoppableClock | undefined
-  /** Inputs of the tool calls that a person has approved, as JSON, by the ids of the calls. */
+  /** Digests of the inputs of the tool calls that people have approved, by the ids of the calls. */
   readonly approved = new Map<string, string>()
   /** Models that have answered last, by the lists that they are of. */
   readonly speaking = new Map<string, string>()
@@ -379,10 +424,10 @@ export class RunState {
    * @throws ConfigurationError if the run was begun with another one.
    */
   takeOutput(given: RunOutput | undefined): void {
-    const before = this.output?.from === 'resumer' ? undefined : this.output?.logged
-    if (!given || !before) return
-    given.assertIs(before)
-    if (this.output?.from === 'log' && !this.over) this.output = given.goOnFrom(before)
+    const before = this.output
+    if (!given || !before?.written || before.from === 'resumer') return
+    given.assertIs(before.written.logged, before.jsonSchema)
+    if (before.from === 'log' && !this.over) this.output = given.goOnFrom(before)
   }
 
   clockOn(clock: StoppableClock): void {
@@ -477,16 +522,17 @@ export class RunTable extends Map<number, RunState> {
     return run
   }
 
-  /** Adds a run that an earlier process has begun, under its index there. */
-  reopen(index: number, launched: Launched): RunState {
+  /** Adds a run that an earlier process has begun, under its index there. `bytesOf`: what the log has of a part. */
+  reopen(index: number, launched: Launched, bytesOf: BytesOf): RunState {
     const { id, query, startedAt, metadata, threadId, output, streams, messages, ...given } = launched
     const run = new RunState(index, id, query, startedAt, metadata, threadId)
+    run.tenant = given.tenant
     run.models = given.models
     run.budget = given.budget
     run.script = given.script
     run.streams = streams === true
     run.messages = messages ?? []
-    run.output = output && RunOutput.ofLog(output, id)
+    run.output = output && RunOutput.ofLog(output, id, bytesOf)
     run.traceHeaders = given.traceHeaders
     run.parts = given.parts
     run.asked = given.asked

@@ -164,11 +164,34 @@ export interface GuardrailDecided {
 /** Fields that name a call of a model whose pieces are read along. `callId`: the same for all of its pieces. */
 export type OfWatchedCall = Watched & { agent: string; callId: string }
 
-/** Schema of a run as the durable log has it. */
+/** Schema of a run as `run.launched` has it: a part has the JSON schema, once for all runs that use it. */
 export interface LoggedOutput {
   /** The same for the same JSON schema, however its keys are ordered. */
   readonly digest: string
-  readonly jsonSchema: object
+  /** Hash of the part; its size in bytes. */
+  readonly part?: string
+  readonly size?: number
+  /** Older logs have the schema itself, and another digest of it. */
+  readonly jsonSchema?: object
+}
+
+/** Somebody who has agreed to an approval; `at`: epoch ms. */
+export interface Agreed {
+  readonly id: string
+  readonly at: number
+}
+
+/**
+ * Yes of a person to a call that needs approval. `digest`: of what the person agrees to. With another `input`, `text`
+ * is the question about that one: whoever has agreed before has not agreed to it.
+ */
+export interface QuestionVoted {
+  questionId: string
+  agent: string
+  by: string
+  digest: string
+  input?: unknown
+  text?: string
 }
 
 /** Options of a run that a later process needs to go on with it. Keys of models are never among them. */
@@ -177,6 +200,9 @@ export interface Launched {
   query: string
   startedAt: number
   metadata: { readonly [key: string]: string }
+  /** Id of who has begun it, and the group that it is for. Older logs have the caller in the metadata alone. */
+  caller?: string
+  tenant?: string
   threadId?: string
   models: { readonly [key: string]: string }
   budget?: TokenLimit
@@ -359,15 +385,30 @@ export type HostRecord =
         ask: 'ask' | 'approval'
         text: string
         choices?: string[]
+        /** Digest of what an approval shows. Older logs do not have it. */
+        digest?: string
+        /** Until when it stays open, epoch ms; absent: as long as the run, or in an older log. */
+        answerBy?: number
       }
     >
+  /** Somebody has agreed to a call of a tool: the fields are those of the event. */
+  | OfKind<'question.voted', QuestionVoted>
   /**
    * `agent`: the agent that gets the person's answer. `input`: what the person has made of a tool's input. `by`: id of
-   * the person; without it the program has answered.
+   * the person; without it the program has answered. `agreed`: all who have agreed, to what that digest is of.
    */
   | OfKind<
       'answer',
-      { agent: string; questionId: string; answer: string; input?: unknown; reason?: string; by?: string }
+      {
+        agent: string
+        questionId: string
+        answer: string
+        input?: unknown
+        reason?: string
+        by?: string
+        agreed?: readonly Agreed[]
+        digest?: string
+      }
     >
   /** A question was closed without an answer. */
   | OfKind<'question.closed', { agent: string; questionId: string; how: 'withdrawn' | 'late' }>
@@ -512,6 +553,7 @@ const KINDS: { readonly [Kind in Kept]: typeof kept } & {
   part: kept,
   'part.used': kept,
   'question.closed': { event: ['agent', 'questionId', 'how'] },
+  'question.voted': { event: ['questionId', 'agent', 'by', 'digest', 'input', 'text'] },
   reassignment: { event: MOVE, details: MOVE },
   'run.aborted': { event: ['reason'] },
   'run.launched': kept,

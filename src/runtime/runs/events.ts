@@ -11,11 +11,13 @@ import { refused } from '../../shared/checks.ts'
 import type { DramatisError } from '../../shared/errors.ts'
 import { nearest } from '../../shared/text.ts'
 import type {
+  Agreed,
   AlarmFields,
   GuardrailDecided,
   HandoffStep,
   ModelSwitched,
   OfWatchedCall,
+  QuestionVoted,
   ToolFinished,
   ToolProgress,
   ToolStarted,
@@ -180,12 +182,21 @@ export type RuntimeEvent<T = undefined> =
         kind: 'ask' | 'approval'
         text: string
         choices?: string[]
+        /** Digest of what an approval shows. */
+        digest?: string
+        /** Until when it stays open, epoch ms; absent: as long as the run. */
+        answerBy?: number
       }
     >
   /**
+   * Somebody, `by`, has agreed to the call of a tool, as `digest` names it. With another `input`, which `text` shows,
+   * earlier yeses are void.
+   */
+  | Event<'question.voted', QuestionVoted>
+  /**
    * A question is not open any more. 'answered': with its `answer`, and with the `input` that replaces the tool's, or
-   * the `reason` against the call, and `by`, the person: empty if the program has answered; 'withdrawn': nobody waits
-   * for the answer any more; 'late': its time was up.
+   * the `reason` against the call, and `by`, the people: none if the program has answered; `digest` names what they
+   * have agreed to. 'withdrawn': nobody waits for the answer any more; 'late': its time was up.
    */
   | Event<
       'question.closed',
@@ -196,7 +207,8 @@ export type RuntimeEvent<T = undefined> =
         answer?: string
         input?: unknown
         reason?: string
-        by?: readonly { readonly id: string; readonly at: number }[]
+        by?: readonly Agreed[]
+        digest?: string
       }
     >
   | AlarmEvent
@@ -242,6 +254,7 @@ const EVENT_TYPES = Object.keys({
   sync: 0,
   question: 0,
   'question.closed': 0,
+  'question.voted': 0,
   deadlock: 0,
   livelock: 0,
   stall: 0,

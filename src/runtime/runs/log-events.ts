@@ -18,7 +18,7 @@ import {
   toolEventFrom,
   type Whose,
 } from '../log/records.ts'
-import { callIn } from '../verbs/questions.ts'
+import { callIn } from '../verbs/approvals.ts'
 import type { AlarmEvent, RuntimeEvent } from './events.ts'
 import type { MultiAgentResult } from './result.ts'
 
@@ -329,12 +329,12 @@ export function recordEvent(record: HostRecord, source: EventSource): RuntimeEve
     }
     case 'question': {
       const { agent, questionId, ask, text, choices } = record
-      const call = callIn(record)
-      return { type: record.kind, ...base, agent, questionId, kind: ask, text, ...(choices && { choices }), ...call }
+      const more = { ...(choices && { choices }), ...callIn(record), ...picked(record, ['digest', 'answerBy']) }
+      return { type: record.kind, ...base, agent, questionId, kind: ask, text, ...more }
     }
     case 'answer': {
-      const { kind: _, seq: __, at, run: ___, by, ...given } = record
-      const people = by === undefined ? [] : [{ id: by, at }]
+      const { kind: _, seq: __, at, run: ___, by, agreed, ...given } = record
+      const people = agreed ?? (by === undefined ? [] : [{ id: by, at }])
       return { type: 'question.closed', ...base, ...given, how: 'answered', by: people }
     }
     case 'alarm': {

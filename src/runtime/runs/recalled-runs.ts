@@ -6,7 +6,7 @@
 import { ConfigurationError, DramatisError, describe, LogLostError } from '../../shared/errors.ts'
 import { CALLER, type RunOutput, RunState } from '../host/run.ts'
 import { type RunEnding, resultOf } from './result.ts'
-import type { ListedRun, RunStatus } from './run.ts'
+import { isOf, type ListedRun, type RunOwner, type RunStatus } from './run.ts'
 import type { RunEntries, RunEntry } from './run-entries.ts'
 import { RunHandle } from './run-handle.ts'
 
@@ -19,6 +19,7 @@ export interface PastRun {
   /** True if the log alone has all of the query. */
   readonly isCut: boolean
   readonly caller: string | null
+  readonly tenant: string | null
   readonly startedAt: number
   /** Digest of the schema that it was begun with (`LoggedOutput`). */
   readonly output: string | undefined
@@ -73,11 +74,11 @@ export class RecalledRuns {
     return past ? this.past!.isOf(past, query) : handle.state.query === query
   }
 
-  /** Finds a run that only the log has: it is read now. `caller`: that of another one is not found, and not read. */
-  find(runId: string, caller?: string): RunHandle<unknown> | undefined {
+  /** Finds a run that only the log has: it is read now. `whose`: that of another one is not found, and not read. */
+  find(runId: string, whose: RunOwner = {}): RunHandle<unknown> | undefined {
     const past = this.past?.find(runId)
-    if (caller !== undefined && past?.caller !== caller) return undefined
-    return past && this.#recall(past, past.isCut ? undefined : past.query)
+    if (!past || !isOf(whose, past.caller, past.tenant)) return undefined
+    return this.#recall(past, past.isCut ? undefined : past.query)
   }
 
   #recall(past: PastRun, query: string | undefined, found?: RunHandle<unknown>): RunHandle<unknown> {
@@ -90,6 +91,7 @@ export class RecalledRuns {
       past.startedAt,
       past.caller === null ? {} : { [CALLER]: past.caller },
     )
+    state.tenant = past.tenant ?? undefined
     const handle = found ?? new RunHandle<unknown>(state, host)
     handle.status = past.status
     const entry: RunEntry = { ...entries.idle(handle), takesQuery: query === undefined }

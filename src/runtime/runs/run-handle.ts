@@ -15,9 +15,10 @@ import { callerIn, directoryOf, type RunState } from '../host/run.ts'
 import { lastSeq, type RunLog } from '../log/run-log.ts'
 import type { Redactor } from '../logging/redactor.ts'
 import type { Supervisor } from '../supervision/host.ts'
+import type { AnswerOptions } from '../verbs/approvals.ts'
 import { redactedBlackboard } from '../verbs/boards.ts'
 import { asRootObject, rootPartIn } from '../verbs/gateway.ts'
-import { type AnswerOptions, answerQuestion, type OpenQuestionInfo, openQuestionsOf } from '../verbs/questions.ts'
+import { answerQuestion, type OpenQuestionInfo, openQuestionsOf } from '../verbs/questions.ts'
 import { type EventPosition, type RuntimeEvent, readPosition, readTypes } from './events.ts'
 import { type EventSource, eventsOf, passOver, StatusFold } from './log-events.ts'
 import type { MultiAgentResult } from './result.ts'
@@ -90,6 +91,9 @@ export class RunHandle<T> implements Run<T> {
   get metadata(): Readonly<Record<string, string>> {
     return this.host.redactor.data({ ...this.state.metadata })
   }
+  get tenant(): string | null {
+    return this.state.tenant ?? null
+  }
   /** Status of the run. 'waiting': the run waits for a person. */
   get status(): RunStatus {
     return this.#status === 'running' && this.state.questions.size > 0 ? 'waiting' : this.#status
@@ -104,7 +108,7 @@ export class RunHandle<T> implements Run<T> {
 
   /** The run for the list, as of now; undefined while the run is read from the log. */
   get listed(): ListedRun | undefined {
-    const { index, startedAt, threadId = null, spent, metadata } = this.state
+    const { index, startedAt, threadId = null, tenant = null, spent, metadata } = this.state
     if (index === 0) return undefined
     const { id, status } = this
     const { query } = this.state
@@ -120,6 +124,7 @@ export class RunHandle<T> implements Run<T> {
       usage: spent.total,
       threadId,
       caller: callerIn(metadata),
+      tenant,
     }
   }
 

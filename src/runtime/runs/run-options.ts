@@ -3,10 +3,10 @@
 import { asJson, type Content, messageParts, partsFault, textOf, withText } from '../../actors/definition/content.ts'
 import type { ModelMessage } from '../../actors/definition/model.ts'
 import { type MessagePart, withParts } from '../../mailbox/parts.ts'
-import { isObject, oneOf, reading, refused, refusedAs } from '../../shared/checks.ts'
-import { ConfigurationError, describe } from '../../shared/errors.ts'
+import { isObject, oneOf, reading, refused, refusedAs, rule } from '../../shared/checks.ts'
+import { ConfigurationError, describe, shown } from '../../shared/errors.ts'
 import { optionMeant } from '../../shared/text.ts'
-import type { RunState } from '../host/run.ts'
+import { CALLER, callerIn, type RunState } from '../host/run.ts'
 import type { Question } from '../log/host-frames.ts'
 import type { Launched } from '../log/records.ts'
 import { assertPossible } from '../settings/role-shape.ts'
@@ -14,7 +14,7 @@ import type { TeamSettings } from '../settings/settings.ts'
 import { modelNamesShape, tokenLimit } from '../settings/team-shape.ts'
 import type { Supervisor } from '../supervision/host.ts'
 import { readMessages } from './result.ts'
-import type { ResumeOptions, RunOptions } from './run.ts'
+import type { ResumeOptions, RunOptions, RunOwner } from './run.ts'
 
 export function launchedOf(
   {
@@ -22,6 +22,7 @@ export function launchedOf(
     query,
     startedAt,
     metadata,
+    tenant,
     threadId,
     models,
     budget,
@@ -35,11 +36,14 @@ export function launchedOf(
   }: RunState,
   rest: Pick<Launched, 'timeoutMs' | 'priority' | 'target' | 'own' | 'script' | 'floor'>,
 ): Launched & { kind: 'run.launched' } {
+  const caller = callerIn(metadata)
   const options = {
+    ...(caller !== null && { caller }),
+    ...(tenant !== undefined && { tenant }),
     ...(threadId !== undefined && { threadId }),
     ...(budget && { budget }),
     ...(streams && { streams }),
-    ...(output?.logged && { output: output.logged }),
+    ...(output?.written && { output: output.written.logged }),
     ...(messages.length > 0 && { messages }),
     ...(traceHeaders && { traceHeaders }),
     ...(parts && { parts }),
@@ -113,6 +117,8 @@ const KNOWN = [
   'threadId',
   'speaker',
   'metadata',
+  'caller',
+  'tenant',
   'models',
   'budget',
   'output',
@@ -153,7 +159,8 @@ export function readRunOptions<T>(given: RunOptions<T>): RunOptions<T> {
   if (isObject(options.models)) options.models = copied('models', options.models)
   if (isObject(options.budget)) options.budget = copied('budget', options.budget)
   reading('options', () => check(options, KNOWN, 'a run'))
-  const { messages } = options
+  const { messages, caller } = options
+  if (caller !== undefined) options.metadata = { ...options.metadata, [CALLER]: caller }
   if (messages !== undefined) options.messages = reading('messages', () => readMessages(messages))
   if (messages !== undefined && options.threadId !== undefined)
     throw refusedAs(
@@ -184,6 +191,12 @@ export function readResumeOptions<T>(runId: unknown, given: ResumeOptions<T>): R
   return options
 }
 
+const LONGEST_OWNER = 256
+const ownerName = rule(
+  `a text of 1 to ${LONGEST_OWNER} characters`,
+  (value) => typeof value === 'string' && value !== '' && value.length <= LONGEST_OWNER,
+)
+
 const copied = <T extends object>(path: string, given: T): T => reading(path, () => ({ ...given }))
 
 function check(options: RunOptions<never> | RunOptions<unknown>, known: readonly string[], of: string): void {
@@ -197,6 +210,9 @@ function check(options: RunOptions<never> | RunOptions<unknown>, known: readonly
     }
   }
   const { signal, timeoutMs, priority, runId, threadId, speaker, metadata, models, budget, output, stream } = options
+  const { caller, tenant }: RunOwner = options
+  if (caller !== undefined) ownerName(caller, 'caller')
+  if (tenant !== undefined) ownerName(tenant, 'tenant')
   if (signal !== undefined && !(signal instanceof AbortSignal)) throw refused('signal', signal, 'an AbortSignal')
   if (timeoutMs !== undefined && !(typeof timeoutMs === 'number' && timeoutMs > 0 && timeoutMs < 2 ** 31))
     throw refused('timeoutMs', timeoutMs, 'milliseconds above 0, below 2^31')
@@ -211,6 +227,13 @@ function check(options: RunOptions<never> | RunOptions<unknown>, known: readonly
   if (metadata !== undefined)
     for (const [key, value] of Object.entries(metadata))
       if (typeof value !== 'string') throw refused(`metadata.${key}`, value, 'a text')
+      else if (key === CALLER && caller !== undefined && value !== caller)
+        throw refusedAs(
+          'metadata.caller',
+          shown(value),
+          `"${caller}", as \`caller\``,
+          'Leave it out: `caller` sets it.',
+        )
   if (models !== undefined) modelNamesShape(models, 'models')
   if (budget !== undefined) tokenLimit(budget, 'budget')
   if (output !== undefined && typeof output?.['~standard']?.validate !== 'function')

@@ -11,7 +11,8 @@ import { integer, oneOf, shape, text } from '../../shared/checks.ts'
 import { type ErrorCode, shown, UnknownRunError } from '../../shared/errors.ts'
 import type { Redactor } from '../logging/redactor.ts'
 import type { TokenLimit } from '../settings/options.ts'
-import type { AnswerOptions, OpenQuestionInfo } from '../verbs/questions.ts'
+import type { AnswerOptions } from '../verbs/approvals.ts'
+import type { OpenQuestionInfo } from '../verbs/questions.ts'
 import type { RuntimeEvent } from './events.ts'
 import type { MultiAgentResult } from './result.ts'
 import type { StreamPart } from './stream-parts.ts'
@@ -38,8 +39,10 @@ export interface RunSummary {
   usage: TokenUsage
   /** Thread of the run; null if it has none. */
   threadId: string | null
-  /** Caller that began the run, as its metadata name it (`caller`); null if they name none. */
+  /** Caller that began the run; null if none is known. */
   caller: string | null
+  /** Tenant that the run is for; null if none was named. */
+  tenant: string | null
 }
 
 /** Thread of a team, as `team.thread` returns it. */
@@ -57,8 +60,10 @@ export interface RunFilter {
   status?: RunStatus
   /** Thread of the runs. Default: any, and none. */
   threadId?: string
-  /** Caller that began the runs, as their metadata name it (`caller`). Default: any, and none. */
+  /** Caller that began the runs. Default: any, and none. */
   caller?: string
+  /** Tenant that the runs are for. Default: any, and none. */
+  tenant?: string
   /** Largest number of runs. Default: all. */
   limit?: number
   /** Id of a run, after which the list begins: for the next page, that of the last run of this one. */
@@ -74,6 +79,7 @@ const filterShape = shape<RunFilter>({
   status: oneOf(...STATUSES),
   threadId: text,
   caller: text,
+  tenant: text,
   limit: integer(1),
   before: text,
 })
@@ -92,11 +98,11 @@ export interface ListedRun extends Readonly<RunSummary> {
  * @throws UnknownRunError if the run that the page comes after is not among those of the caller.
  */
 export function pageOf(known: readonly ListedRun[], past: Iterable<ListedRun>, filter: RunFilter): ListedRun[] {
-  const { status, threadId, caller, limit = Number.POSITIVE_INFINITY, before } = filter
+  const { status, threadId, limit = Number.POSITIVE_INFINITY, before } = filter
   const page: ListedRun[] = []
   let isBehind = before === undefined
   for (const run of merged(known, past)) {
-    if (caller !== undefined && run.caller !== caller) continue
+    if (!isOf(filter, run.caller, run.tenant)) continue
     if (!isBehind) isBehind = run.id === before
     else if (status !== undefined && run.status !== status) continue
     else if (threadId !== undefined && run.threadId !== threadId) continue
@@ -140,13 +146,29 @@ export function listedQuery(query: string): string {
 
 /** Returns the summary of a run as anybody may read it. */
 export function toldSummary(run: ListedRun, redactor: Redactor): RunSummary {
-  const { id, status, startedAt, endedAt, errorCode, threadId, caller } = run
+  const { id, status, startedAt, endedAt, errorCode, threadId, caller, tenant } = run
   const query = run.isCut ? `${redactor.begin(run.query)}${CUT}` : run.query
-  return redactor.data({ id, query, status, startedAt, endedAt, errorCode, usage: { ...run.usage }, threadId, caller })
+  const usage = { ...run.usage }
+  return redactor.data({ id, query, status, startedAt, endedAt, errorCode, usage, threadId, caller, tenant })
 }
 
+/** Person and group that a run is for. */
+export interface RunOwner {
+  /**
+   * Id of the person or program that asks, of at most 256 characters: who began a run does not approve the calls of its
+   * tools. Also readable as `metadata.caller`.
+   */
+  caller?: string | undefined
+  /** Group of callers, of at most 256 characters: callers of others neither see nor answer its questions over HTTP. */
+  tenant?: string | undefined
+}
+
+/** Checks whether a run is of that caller and of that tenant, as far as these are named. */
+export const isOf = (whose: RunOwner, caller: string | null, tenant: string | null | undefined): boolean =>
+  (whose.caller === undefined || whose.caller === caller) && (whose.tenant === undefined || whose.tenant === tenant)
+
 /** Options of one run that differ from the team's defaults; undefined is as good as left out. Durations in ms. */
-export interface RunOptions<T = undefined> {
+export interface RunOptions<T = undefined> extends RunOwner {
   /** Signal that aborts the run. */
   signal?: AbortSignal | undefined
   /** Time limit of the run. Default: the team's `globalTimeoutMs`. */
@@ -243,6 +265,8 @@ export interface Run<T = undefined> {
   readonly startedAt: number
   /** Metadata that the caller has given. The team's keys are removed from it. */
   readonly metadata: Readonly<Record<string, string>>
+  /** Tenant that the run is for; null if none was named. */
+  readonly tenant: string | null
   readonly status: RunStatus
   /** Result of the run. It never becomes an unhandled rejection. Rejects only for a configuration that cannot work. */
   readonly result: Promise<MultiAgentResult<T>>

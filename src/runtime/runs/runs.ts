@@ -26,7 +26,7 @@ import { ThreadStore } from './conversations.ts'
 import { InterruptedRuns } from './interrupted-runs.ts'
 import { otherQuery, RecalledRuns } from './recalled-runs.ts'
 import type { MultiAgentResult, RunEnding } from './result.ts'
-import type { RunOptions, RunStatus } from './run.ts'
+import { isOf, type RunOptions, type RunOwner, type RunStatus } from './run.ts'
 import { EndedRuns, RunDrain, RunEndings } from './run-endings.ts'
 import { type Holds, RunEntries, type RunEntry, type RunLine, type RunRoom } from './run-entries.ts'
 import { RunHandle, type RunViews } from './run-handle.ts'
@@ -160,6 +160,7 @@ export class RunBook {
       options.threadId,
     )
     this.#beginThread(state)
+    state.tenant = options.tenant
     state.models = options.models ?? {}
     state.asked = question
     state.wanted = options.speaker
@@ -362,6 +363,8 @@ export class RunBook {
     entry.isKept = true
     const { timeoutMs = this.#settings.globalTimeoutMs, priority = 0 } = entry.options
     const rest = { timeoutMs, priority, target: entry.target.index, own: false, script: this.script }
+    const { part, bytes } = state.output?.written ?? {}
+    if (part !== undefined && bytes) journal.keepBytes(part, bytes)
     const floor = state.threadId === undefined ? undefined : this.#settings.floor?.agents
     journal.keep(state, launchedOf(state, { ...rest, ...(floor && { floor: [...floor] }) }))
     for (const [hash, bytes] of state.stored) journal.keepPart(state, hash, bytes)
@@ -379,7 +382,8 @@ export class RunBook {
   restore(state: RunState, { priority, target }: Launched, timeoutMs: number, begins: boolean): Settle {
     const given = this.#entries.of(state)?.options // those of a caller who resumes the run
     const ofTeam = this.#settings.output && new RunOutput(this.#settings.output, state.id)
-    if (ofTeam?.logged?.digest === state.output?.logged?.digest) state.takeOutput(ofTeam)
+    const before = state.output?.written?.logged
+    if (ofTeam && before && ofTeam.is(before)) state.takeOutput(ofTeam)
     const handle = this.recalled.handleOf(state)
     const budget = state.budget && { budget: state.budget }
     const options = { timeoutMs, priority, models: state.models, ...budget, ...given }
@@ -426,10 +430,11 @@ export class RunBook {
     return this.#entries.find(runId)?.handle
   }
   /** Finds a run also if only the durable log has it: then it is read. */
-  find(runId: string, caller?: string): RunHandle<unknown> | undefined {
+  find(runId: string, whose: RunOwner = {}): RunHandle<unknown> | undefined {
     const run = this.get(runId)
-    if (!run) return this.recalled.find(runId, caller)
-    return caller === undefined || callerIn(run.state.metadata) === caller ? run : undefined
+    if (!run) return this.recalled.find(runId, whose)
+    const { metadata, tenant } = run.state
+    return isOf(whose, callerIn(metadata), tenant) ? run : undefined
   }
   /** Opens a run for a message from outside of any run. */
   ownRun(threadId: string | undefined): RunState {

@@ -228,7 +228,7 @@ export type StreamPart<T = undefined> =
   | Part<'tool.started', ToolStarted>
   | Part<'tool.progress', ToolProgress>
   | Part<'tool.finished', ToolFinished>
-  | Extract<RuntimeEvent, { type: 'question' | 'question.closed' }>
+  | Extract<RuntimeEvent, { type: 'question' | 'question.voted' | 'question.closed' }>
   | Part<'run.finished', { result: MultiAgentResult<T> }>
 
 /** Types of the events that the parts are made of. */
@@ -241,6 +241,7 @@ export const STREAMED: readonly RuntimeEvent['type'][] = [
   'tool.progress',
   'tool.finished',
   'question',
+  'question.voted',
   'question.closed',
   'run.finished',
 ]
@@ -317,6 +318,7 @@ export class StreamParts<T> {
       case 'tool.progress':
       case 'tool.finished':
       case 'question':
+      case 'question.voted':
       case 'question.closed':
         yield event as unknown as Unnumbered<T>
     }

@@ -187,7 +187,7 @@ export const outputShape: Check = (value, path) => {
 
 export function schemaFrom(given: ModelSchema | object, path: string): ModelSchema {
   try {
-    if (!isCode(given)) return jsonOutput(given)
+    if (!isCode(given)) return schemaBy(given)
     given['~standard'].jsonSchema.input({ target: 'draft-2020-12' })
     return given
   } catch (error) {
@@ -210,8 +210,22 @@ export function assertPossible(schema: ModelSchema, path: string): void {
 
 const isCode = (schema: ModelSchema | object): schema is ModelSchema => '~standard' in schema
 
+/**
+ * Returns a JSON Schema as an `output` of a run, for which there is no code: the answer is checked by it, and models
+ * get it as it is. `T` is what you say of the data.
+ *
+ * @throws {ConfigurationError} for what is no JSON Schema.
+ *
+ * @example
+ * await team.execute('How many?', { output: jsonOutput<{ n: number }>({ type: 'object', required: ['n'] }) })
+ */
+export function jsonOutput<T = unknown>(jsonSchema: object): ModelSchema<unknown, T> {
+  outputShape(jsonSchema, 'jsonSchema')
+  return schemaBy(jsonSchema) as ModelSchema<unknown, T>
+}
+
 /** Returns a schema that checks by a JSON Schema of the program's own, and gives that to models as it is. */
-function jsonOutput(jsonSchema: object): ModelSchema {
+function schemaBy(jsonSchema: object): ModelSchema {
   const at = wrongTypeIn(jsonSchema, '')
   if (at !== undefined) throw new TypeError(`${at}: no type of JSON Schema`)
   return laterSchema(jsonSchema, (error) => [{ message: describe(error), path: [] }])

@@ -15,8 +15,16 @@ import { type EventSource, recordEvent } from '../runs/log-events.ts'
 import type { RunBook } from '../runs/runs.ts'
 import type { SlowTimes } from '../settings/role-shape.ts'
 import type { Supervisor } from '../supervision/host.ts'
+import type { OpenQuestionInfo } from '../verbs/questions.ts'
 import { DigestFeed, MOST_ROWS } from '../views/digest-feed.ts'
-import type { Digest, DigestFact, DigestQuestion, DigestSnapshot, Wait } from '../views/digest-line.ts'
+import {
+  type Digest,
+  type DigestApproval,
+  type DigestFact,
+  type DigestSnapshot,
+  questionInShort,
+  type Wait,
+} from '../views/digest-line.ts'
 import { type Digested, DigestMaker, factOf, mayBeFact } from '../views/digest-maker.ts'
 import { doingWords } from '../views/slow.ts'
 import type { Tallies } from '../views/tallies.ts'
@@ -264,7 +272,7 @@ interface Needs {
   readonly supervisor: Supervisor
   readonly runs: RunBook
   readonly tallies: Tallies
-  questions(): DigestQuestion[]
+  questions(): readonly OpenQuestionInfo[]
 }
 
 /** Time that a digest of a long run takes before others have a turn. */
@@ -359,17 +367,26 @@ function snapshotOf({ supervisor, runs, tallies, questions }: Needs): DigestSnap
       startedAt,
       threadId,
     })),
-    questions: questions().map(({ runId, questionId, agent, text, choices, askedAt }) => ({
+    questions: questions().map(({ runId, questionId, agent, text, choices, askedAt, answerBy, ...more }) => ({
       runId,
       questionId,
       agent,
-      text: text.slice(0, LONGEST_TEXT),
+      text: questionInShort(text),
       ...(choices && { choices }),
       askedAt,
+      ...(answerBy !== null && { answerBy }),
+      ...approvalOf(more),
     })),
     waits: waitsOf(supervisor),
     deadLetters: journal.deadLetters.length,
   })
+}
+
+type Policy = Pick<OpenQuestionInfo, 'digest' | 'by' | 'groups' | 'quorum' | 'agreed'>
+
+function approvalOf({ digest, by, groups, quorum, agreed = [] }: Policy): { approval?: DigestApproval } {
+  if (digest === undefined || by === undefined || !groups || quorum === undefined) return {}
+  return { approval: { digest, by, groups: [...groups], quorum, agreed: agreed.map(({ id }) => id) } }
 }
 
 const LONGEST_TEXT = 2_000

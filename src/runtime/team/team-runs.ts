@@ -25,6 +25,7 @@ import {
   type Run,
   type RunFilter,
   type RunOptions,
+  type RunOwner,
   type RunSummary,
   type ThreadView,
   toldSummary,
@@ -33,8 +34,9 @@ import type { RunBook } from '../runs/runs.ts'
 import { jointHistory } from '../runs/trace.ts'
 import { readLog } from '../store/log-reader.ts'
 import type { Supervisor } from '../supervision/host.ts'
+import type { AnswerOptions } from '../verbs/approvals.ts'
 import type { Budgets, BudgetUse } from '../verbs/budgets.ts'
-import { type AnswerOptions, endOf, type OpenQuestionInfo } from '../verbs/questions.ts'
+import { endOf, type OpenQuestionInfo } from '../verbs/questions.ts'
 import type { DigestFeed } from '../views/digest-feed.ts'
 import type { Digest, Wait } from '../views/digest-line.ts'
 import { metricsOf } from '../views/metrics.ts'
@@ -308,11 +310,11 @@ export abstract class TeamRuns {
   /**
    * Returns the run of that id, if the log still has it. A run that ended long ago is read from the durable log: its
    * tasks, history and usage, and a query of more than 512 characters, are there when its `result` has resolved. Runs
-   * of earlier processes are known from `start` on. `caller`: only a run that this caller began, as its metadata name
-   * it; another one is not even read.
+   * of earlier processes are known from `start` on. `caller`: only a run that this caller began, `tenant`: only one of
+   * this tenant; another one is not even read.
    */
-  getRun(runId: string, { caller }: { caller?: string } = {}): Run<unknown> | undefined {
-    return this.runBook.find(runId, caller)
+  getRun(runId: string, whose: RunOwner = {}): Run<unknown> | undefined {
+    return this.runBook.find(runId, whose)
   }
 
   /**

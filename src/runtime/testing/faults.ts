@@ -9,6 +9,7 @@ import { onAbort } from '../../shared/on-abort.ts'
 import { Dice } from '../../shared/random.ts'
 import type { RuntimeEvent } from '../runs/events.ts'
 import type { LocalThread } from '../threads/local-thread.ts'
+import type { Answerer } from '../verbs/approvals.ts'
 
 /*
  * Injects the faults of a run, which its seed determines. All faults come from here: they wrap the handlers of agents,
@@ -206,18 +207,34 @@ export class Faults {
 type Question = Extract<RuntimeEvent, { type: 'question' }>
 
 const LONGEST_THOUGHT_MS = 10_000
+/** Odds that somebody of several who have to agree says it twice. */
+const DOUBLE = 0.25
 
-export function person(seed: number, clock: Scheduler, answer: (questionId: string, text: string) => Promise<void>) {
+/** `answer`: `by` is one of those whom an approval is for; undefined for whoever is asked. */
+export function person(
+  seed: number,
+  clock: Scheduler,
+  answer: (questionId: string, text: string, by: Answerer | undefined) => Promise<void>,
+) {
   const dice = new Dice(seed, 'person')
   const open = new Set<Timer>()
+  const later = (questionId: string, words: string, by?: Answerer) => {
+    const timer = clock.timer(dice.upTo(LONGEST_THOUGHT_MS), () => {
+      open.delete(timer)
+      answer(questionId, words, by).catch(() => {}) // it was withdrawn meanwhile, or takes no more of him
+    })
+    open.add(timer)
+  }
   return {
-    asked({ questionId, text, choices }: Question): void {
-      const words = choices ? dice.pick(choices) : `[rehearsal] an answer to: ${text}`
-      const timer = clock.timer(dice.upTo(LONGEST_THOUGHT_MS), () => {
-        open.delete(timer)
-        answer(questionId, words).catch(() => {}) // the question was withdrawn meanwhile
-      })
-      open.add(timer)
+    asked({ questionId, text, choices, groups = [], quorum = 1 }: Question): void {
+      const words = () => (choices ? dice.pick(choices) : `[rehearsal] an answer to: ${text}`)
+      if (groups.length === 0 && quorum === 1) return later(questionId, words())
+      for (let n = 1; n <= quorum; n++) {
+        const by = { id: `rehearsal-${n}`, groups }
+        const said = words()
+        later(questionId, said, by)
+        if (dice.chance(DOUBLE)) later(questionId, said, by) // people press a button twice
+      }
     },
     leave(): void {
       for (const timer of open) timer.cancel()

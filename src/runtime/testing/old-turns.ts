@@ -2,7 +2,6 @@
  * Turns of a run that a log has: for each its message, and what it has asked the world outside of the team, with the
  * answers.
  */
-import { canonical } from '../../actors/model/decisions.ts'
 import { decodeMessage, errorOf, isCopy, isFailure, isHead, isMessage, jsonIn } from '../../mailbox/codec.ts'
 import {
   BEGINS_AGAIN,
@@ -29,7 +28,7 @@ import {
 } from '../../mailbox/frame.ts'
 import type { TypedMessage } from '../../mailbox/message.ts'
 import type { DramatisError } from '../../shared/errors.ts'
-import { own } from '../../shared/values.ts'
+import { canonical, own } from '../../shared/values.ts'
 import { USER_INDEX } from '../host/directory.ts'
 import type { LogEntry } from '../log/records.ts'
 import type { RecordedRun } from '../views/recorded-runs.ts'

@@ -5,7 +5,6 @@ import type { AgentDefinition } from '../../actors/definition/definition.ts'
 import { type TypedMessage, USER } from '../../mailbox/message.ts'
 import type { MessagePart } from '../../mailbox/parts.ts'
 import { type DramatisError, describe, errorData, RunAbortedError } from '../../shared/errors.ts'
-import { readBack } from '../host/run.ts'
 import { EntryEncoder } from '../log/entry-codec.ts'
 import { type HostRecord, SEQ_STEP, type Unrecorded } from '../log/records.ts'
 import type { MultiAgentResult } from '../runs/result.ts'
@@ -114,11 +113,12 @@ export async function playOldRun(
   })
   const before = outcomeOfOld(run)
   try {
-    const { id: runId, threadId, metadata, models, budget, timeoutMs } = launched
-    const schema = output ?? (launched.output && readBack(launched.output.jsonSchema))
+    const { id: runId, threadId, tenant, metadata, models, budget, timeoutMs } = launched
+    const schema = output ?? run.output
     const options = { runId, metadata, models, timeoutMs, ...(budget && { budget }), ...(schema && { output: schema }) }
     const target = run.directory.name(launched.target)
-    handle = team.launchFor(target, queryOf(run), { ...options, ...(threadId !== undefined && { threadId }) })
+    const of = { ...(threadId !== undefined && { threadId }), ...(tenant !== undefined && { tenant }) }
+    handle = team.launchFor(target, queryOf(run), { ...options, ...of })
     for (const { atMs, message } of old.outside)
       clock.timer(atMs, () => void team.sendMessage({ ...inputOf(message), runId }).catch(() => {})) // it is compared
     if (before.status === 'unfinished') clock.timer(old.lengthMs + 1, () => void handle!.cancel(REACHED_END))

@@ -154,7 +154,7 @@ export async function playSeed(
   let run: Run | undefined
   let found: DramatisError | undefined
   let sign: DramatisError | undefined
-  const answerer = person(seed, clock, async (questionId, answer) => run?.answer(questionId, answer))
+  const answerer = person(seed, clock, async (questionId, answer, by) => run?.answer(questionId, answer, by && { by }))
   const watched = team.events.subscribe((event) => {
     if (event.type === 'question') answerer.asked(event)
     else if (event.type === 'livelock') sign = foundBy(event)

@@ -5,7 +5,7 @@ import { approvalOf, approvedInput, type GivenAnswer } from '../../actors/defini
 import type { AssignedTools } from '../../actors/definition/assignment.ts'
 import type { Verb } from '../../actors/definition/role.ts'
 import { checkBySchema } from '../../actors/definition/schema.ts'
-import type { Logger, LogLevel, ToolDefinition } from '../../actors/definition/tool.ts'
+import { ANY_OTHER, type Logger, type LogLevel, type ToolDefinition } from '../../actors/definition/tool.ts'
 import { GrantedKeys } from '../../actors/turn/granted.ts'
 import { runTool, type ToolCaller } from '../../actors/turn/run-tool.ts'
 import { environment } from '../../shared/environment.ts'
@@ -27,10 +27,11 @@ import type { Agent } from '../host/agent.ts'
 import type { Core } from '../host/core.ts'
 import type { RunState } from '../host/run.ts'
 import type { ToolSettings } from '../settings/tools.ts'
+import { invalidInput, isApprovedIn, noteApproval } from './approvals.ts'
 import type { HostVerb, VerbWaiter } from './calls.ts'
 import type { Guards } from './guards.ts'
 import { CHECKED_THERE, IsolatedTools, type ToolPools } from './isolated-tools.ts'
-import { type AskPerson, invalidInput, isApprovedIn, noteApproval } from './questions.ts'
+import type { AskPerson } from './questions.ts'
 
 /*
  * Which tools run where the rehearsal model answers. Its arguments are invented, and so is all that follows from them:
@@ -113,7 +114,7 @@ function threadTool(name: string, told: Partial<ThreadTool>): ToolDefinition {
     sequential: false,
     polling: false,
     approval: false,
-    approvers: 'others',
+    approvers: ANY_OTHER,
     needsApproval: () => false,
     run: () => undefined,
   }

@@ -6,62 +6,38 @@
 
 import { type ApprovalAnswer, type ApprovedCall, type GivenAnswer, NO, YES } from '../../actors/definition/approval.ts'
 import type { Verb } from '../../actors/definition/role.ts'
-import { checkBySchema } from '../../actors/definition/schema.ts'
-import { laterSchema } from '../../json-schema/later-schema.ts'
 import { jsonFormOf } from '../../mailbox/json.ts'
-import { isObject, refused, refusedAs } from '../../shared/checks.ts'
-import {
-  AnswerRefusedError,
-  ConfigurationError,
-  MessageRejectedError,
-  RequestTimeoutError,
-  shown,
-} from '../../shared/errors.ts'
+import { ConfigurationError, MessageRejectedError, RequestTimeoutError, shown } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
 import { own } from '../../shared/values.ts'
 import type { Agent } from '../host/agent.ts'
 import type { Core } from '../host/core.ts'
 import type { Suspension } from '../host/permits.ts'
 import { callerIn, type OpenQuestion, type QuestionEnd, type RunState } from '../host/run.ts'
-import type { LogEntry } from '../log/records.ts'
+import type { Agreed, LogEntry, RecordOf } from '../log/records.ts'
+import {
+  type AnswerFields,
+  type AnswerOptions,
+  agreedFields,
+  answerFields,
+  assertMayAnswer,
+  assertShowable,
+  callIn,
+  checkBySchemaOf,
+  isNo,
+  isYesTo,
+  OpenApproval,
+  readAnswerOptions,
+} from './approvals.ts'
 import type { HostVerb, VerbWaiter } from './calls.ts'
 import type { DeadlinePauses } from './deadline-pauses.ts'
-
-/** Notes the answer of a person: the call may begin, with that input alone. */
-export function noteApproval(
-  { approved }: RunState,
-  { callId, input }: Pick<ApprovedCall, 'callId' | 'input'>,
-  given: GivenAnswer,
-): void {
-  const { answer, ...edited } = typeof given === 'string' ? { answer: given } : given
-  if (answer === YES) approved.set(callId, jsonOf('input' in edited ? edited.input : input))
-}
-
-/** Checks whether a person has approved the call with that input, in this process or in an earlier one. */
-export function isApprovedIn(run: RunState, callId: string, input: unknown): boolean {
-  if (!run.approved.has(callId)) recallApproval(run, callId)
-  return run.approved.get(callId) === jsonOf(input)
-}
-
-/** Reads an approval of an earlier process from the log. */
-function recallApproval(run: RunState, callId: string): void {
-  const asked = new Map<string, ApprovedCall>()
-  for (const entry of run.log.entries(-1, run.log.adopted)) {
-    if (entry.kind === 'question' && entry.ask === 'approval' && entry.callId === callId)
-      asked.set(entry.questionId, entry as ApprovedCall)
-    const call = entry.kind === 'answer' && asked.get(entry.questionId)
-    if (call) noteApproval(run, call, entry)
-  }
-}
-
-const jsonOf = (input: unknown): string => JSON.stringify(input) ?? ''
 
 /** Longest text of a question, choice or answer, since it travels with events and stays in the log. */
 const LONGEST_TEXT = 24_000
 
 /**
  * Question to a person that nobody has answered yet. An approval has the call that it is about: `tool`, `callId`,
- * `input`, `inputSchema`, the JSON schema of the input, and `by`, who may approve it.
+ * `input`, `inputSchema`, the JSON schema of the input, and who may approve it: `by`, `groups` and `quorum`.
  */
 export interface OpenQuestionInfo extends Partial<ApprovedCall> {
   runId: string
@@ -71,6 +47,10 @@ export interface OpenQuestionInfo extends Partial<ApprovedCall> {
   kind: 'ask' | 'approval'
   text: string
   choices?: string[]
+  /** Digest of what an approval shows, for who answers. It changes with the input. */
+  digest?: string
+  /** People who have agreed to that by now. */
+  agreed?: readonly Agreed[]
   /** Epoch ms. */
   askedAt: number
   /** Time until which the question stays open at most, epoch ms; null: as long as the run. */
@@ -78,70 +58,22 @@ export interface OpenQuestionInfo extends Partial<ApprovedCall> {
 }
 
 export function openQuestionsOf({ id, questions }: RunState): OpenQuestionInfo[] {
-  return Array.from(questions, ([questionId, { agent, kind, text, choices, call, askedAt, answerBy }]) => ({
-    runId: id,
-    questionId,
-    agent,
-    kind,
-    text,
-    ...(choices && { choices: [...choices] }),
-    ...call,
-    askedAt,
-    answerBy,
-  }))
-}
-
-/**
- * Somebody who answers. The program is believed: it knows who the people are.
- *
- * @example
- * await run.answer(questionId, 'yes', { by: { id: 'bob' } })
- */
-export interface Answerer {
-  /** At most 256 characters. */
-  id: string
-}
-
-/** Third argument of `run.answer` and `team.answer`. */
-export interface AnswerOptions {
-  /**
-   * Person who answers: the log and the event say so. An approval that this person may not give is an
-   * `AnswerRefusedError`. Default: the program itself answers.
-   */
-  by?: Answerer
-  /** true: who began the run may give approvals of others in it. Default: false. */
-  approveOwn?: boolean
-}
-
-const LONGEST_ID = 256
-
-/** @throws ConfigurationError that names the option, what came and what is accepted. */
-function readAnswerOptions(given: AnswerOptions): AnswerOptions {
-  if (!isObject(given)) throw refused('options', given, 'an object')
-  const { by, approveOwn, ...others } = given
-  const [unknown] = Object.keys(others)
-  if (unknown !== undefined) throw refusedAs(unknown, 'there', 'by, approveOwn', 'Remove it.')
-  if (approveOwn !== undefined && typeof approveOwn !== 'boolean')
-    throw refused('approveOwn', approveOwn, 'true or false')
-  if (by === undefined) return {}
-  const { id, ...more }: { id?: unknown } = isObject(by) ? by : {}
-  if (typeof id !== 'string' || id === '' || id.length > LONGEST_ID || Object.keys(more).length > 0)
-    throw refused('by', by, `{ id }, a text of 1 to ${LONGEST_ID} characters`)
-  return { by: { id }, ...(approveOwn && { approveOwn }) }
-}
-
-/** Returns why somebody may not answer a question; undefined if nothing is against it. `caller`: of its run. */
-export function refusalOf(
-  caller: string | null,
-  { kind, by: approvers = 'others' }: Pick<OpenQuestionInfo, 'kind' | 'by'>,
-  { by, approveOwn }: AnswerOptions,
-): string | undefined {
-  if (kind !== 'approval' || caller === null || !by) return undefined
-  if (approvers === 'others' && by.id === caller && !approveOwn)
-    return `${shown(caller)} began this run and cannot approve it: somebody else who may approve has to.`
-  if (approvers === 'caller' && by.id !== caller)
-    return `${shown(caller)} began this run, and nobody else can approve it.`
-  return undefined
+  return Array.from(
+    questions,
+    ([questionId, { agent, kind, text, choices, call, digest, agreed, askedAt, answerBy }]) => ({
+      runId: id,
+      questionId,
+      agent,
+      kind,
+      text,
+      ...(choices && { choices: [...choices] }),
+      ...call,
+      ...(digest !== undefined && { digest }),
+      ...(agreed && { agreed: [...agreed] }),
+      askedAt,
+      answerBy,
+    }),
+  )
 }
 
 /**
@@ -154,17 +86,21 @@ export async function answerQuestion(
   answer: string | ApprovalAnswer,
   options: AnswerOptions = {},
 ): Promise<void> {
-  const { by, approveOwn } = readAnswerOptions(options)
-  const question = openIn(run, questionId)
-  const refusal = refusalOf(callerIn(run.metadata), { kind: question.kind, by: question.call?.by }, { by, approveOwn })
-  if (refusal !== undefined)
-    throw new AnswerRefusedError(`questionId: ${refusal}`, { runId: run.id, questionId, by: by?.id })
+  const who = readAnswerOptions(options)
+  const of = { runId: run.id, questionId, caller: callerIn(run.metadata) }
+  const mayAnswer = (given: GivenAnswer | undefined): OpenQuestion => {
+    const question = openIn(run, questionId)
+    const { kind, call, digest, agreed } = question
+    assertMayAnswer(of, { kind, ...call, digest, agreed }, who, given !== undefined && isYesTo(given, question))
+    return question
+  }
+  const question = mayAnswer(undefined)
   const given = givenAnswer(question, answer)
   if (typeof given === 'object' && 'input' in given) {
+    assertShowable(given.input)
     await question.checkInput(given.input)
-    openIn(run, questionId) // it may have been closed meanwhile
   }
-  question.settle(given, by?.id)
+  mayAnswer(given).settle(given, who.by?.id) // it may have been closed meanwhile, or be about another input
 }
 
 function openIn({ id, log, questions }: RunState, questionId: string): OpenQuestion {
@@ -248,42 +184,10 @@ const wrong = (path: string, got: unknown, accepted: string, advice = '') =>
     accepted,
   })
 
-/** Error for an input that a person gives a tool, and that the tool would refuse. */
-export const invalidInput = (tool: string, issues: string): ConfigurationError =>
-  new ConfigurationError(
-    `answer.input: it misses the schema of the tool "${tool}": ${issues}. The question stays open.`,
-    { path: 'answer.input', tool, issues },
-  )
-
-/** Checks an input by the JSON schema of its tool. What that schema cannot say is checked when the call begins. */
-export async function checkBySchemaOf(call: ApprovedCall | undefined, input: unknown): Promise<void> {
-  if (!call) return
-  const schema = laterSchema(call.inputSchema, () => [])
-  await checkBySchema(schema, input, (issues) => invalidInput(call.tool, issues))
-}
-
-export const answerFields = (given: GivenAnswer, by: string | undefined) => ({
-  ...(typeof given === 'string' ? { answer: given } : given),
-  ...(by !== undefined && { by }),
-})
-
 function answerIn(record: { answer: string; input?: unknown; reason?: string }): GivenAnswer {
   const { answer, reason } = record
   if ('input' in record) return { answer, input: record.input }
   return reason === undefined ? answer : { answer, reason }
-}
-
-/** Returns the call that an approval is about; undefined for another question, and for one of an older log. */
-export function callIn({
-  ask,
-  tool,
-  callId,
-  input,
-  inputSchema,
-  by = 'others',
-}: Partial<ApprovedCall> & { ask?: string }): ApprovedCall | undefined {
-  if (ask !== 'approval' || typeof tool !== 'string' || typeof callId !== 'string') return undefined
-  return { tool, callId, input, inputSchema: Object(inputSchema), by }
 }
 
 /** Arguments of `ask`. `answerWithinMs`: time limit for the answer. */
@@ -356,10 +260,13 @@ function askPerson(
   const { question: text, choices, ask = 'ask' } = request
   const limitMs = request.answerWithinMs ?? request.timeoutMs ?? settings.answerWithinMs
   const call = callIn(request)
-  const { asked, given, late } = before(run, questionId)
+  const { asked, answerBy: expires, given, isLate, votes } = before(run, questionId)
   if (given !== undefined) return Promise.resolve(given)
-  if (late) return Promise.reject(unanswered(name, text, Number(limitMs)))
   const askedAt = asked ?? core.clock.now()
+  const answerBy = expires ?? (limitMs === false ? null : askedAt + limitMs)
+  const late = () => unanswered(name, text, (answerBy ?? askedAt) - askedAt)
+  if (isLate) return Promise.reject(late())
+  const approval = call && new OpenApproval({ runId: run.id, agent: name, text, choices, call }, votes)
   return new Promise((resolve, reject) => {
     const close = (how: QuestionEnd) => {
       run.closes(questionId)
@@ -367,38 +274,66 @@ function askPerson(
       stop()
       if (how !== 'answered') core.journal.record(run, { kind: 'question.closed', agent: name, questionId, how })
     }
+    const answered = (answer: GivenAnswer, fields: AnswerFields) => {
+      close('answered')
+      core.journal.record(run, { kind: 'answer', agent: name, questionId, ...fields })
+      resolve(answer)
+      core.loop.wake()
+    }
+    const agreedBy = (agreeing: OpenApproval, first: ApprovedCall) => {
+      const { given: answer, fields } = agreedFields(agreeing, first)
+      answered(answer, fields)
+    }
     const stop = onAbort(signal, () => {
       close('withdrawn')
       reject(signal.reason)
     })
-    const passedMs = Math.max(0, core.clock.now() - askedAt) // by wall clock
     const timer =
-      limitMs === false
+      answerBy === null
         ? undefined
-        : core.clock.timer(Math.max(0, limitMs - passedMs), () => {
+        : core.due.add(answerBy, () => {
             close('late')
-            reject(unanswered(name, text, limitMs))
+            reject(late())
             core.loop.wake()
           })
     run.asks(questionId, {
       agent: name,
       kind: ask,
-      text,
+      get text() {
+        return approval?.text ?? text
+      },
       choices,
-      call,
+      get call() {
+        return approval?.call
+      },
+      get digest() {
+        return approval?.digest
+      },
+      get agreed() {
+        return approval?.agreed
+      },
       askedAt,
-      answerBy: limitMs === false ? null : askedAt + limitMs,
+      answerBy,
       checkInput: checkInput ?? ((input) => checkBySchemaOf(call, input)),
       settle(answer, by) {
-        close('answered')
-        core.journal.record(run, { kind: 'answer', agent: name, questionId, ...answerFields(answer, by) })
-        resolve(answer)
-        core.loop.wake()
+        if (!approval || !call || isNo(answer)) return answered(answer, answerFields(answer, by))
+        const vote = approval.voteOf(questionId, by ?? '', answer)
+        if (by === undefined) return answered(answer, { ...answerFields(answer, by), digest: vote.digest })
+        const { at } = core.journal.record(run, { kind: 'question.voted', ...vote })
+        approval.take({ ...vote, at })
+        if (approval.missing === 0) agreedBy(approval, call)
+        else core.loop.wake()
       },
     })
-    if (asked !== undefined) return // its event is in the log already
-    const more = { ...(choices && { choices }), ...call }
-    core.journal.record(run, { kind: 'question', agent: name, questionId, ask, text, ...more })
+    if (asked === undefined) {
+      const more = {
+        ...(choices && { choices }),
+        ...call,
+        ...(approval && { digest: approval.digest }),
+        ...(answerBy !== null && { answerBy }),
+      }
+      core.journal.record(run, { kind: 'question', agent: name, questionId, ask, text, ...more })
+    } else if (approval && call && approval.missing === 0) agreedBy(approval, call) // that process has died before
   })
 }
 
@@ -406,18 +341,25 @@ function askPerson(
 interface Before {
   /** Time at which it was asked, epoch ms. */
   asked?: number
+  /** Time until which it stays open, epoch ms. */
+  answerBy?: number
   /** Answer that a person has given, also while no process had the log. */
   given?: GivenAnswer
-  late?: true
+  isLate?: true
+  /** Yeses of people to it, if it is an approval. */
+  readonly votes: RecordOf<'question.voted'>[]
 }
 
 function before({ log }: RunState, questionId: string): Before {
-  const found: Before = {}
+  const found: Before = { votes: [] }
   for (const entry of log.entries(-1, log.adopted)) {
     if (!('questionId' in entry) || entry.questionId !== questionId) continue
-    if (entry.kind === 'question') found.asked = entry.at
-    else if (entry.kind === 'answer') found.given = answerIn(entry)
-    else if (entry.how === 'late') found.late = true
+    if (entry.kind === 'question') {
+      found.asked = entry.at
+      if (entry.answerBy !== undefined) found.answerBy = entry.answerBy
+    } else if (entry.kind === 'answer') found.given = answerIn(entry)
+    else if (entry.kind === 'question.voted') found.votes.push(entry)
+    else if (entry.how === 'late') found.isLate = true
   }
   return found
 }

@@ -133,6 +133,16 @@ export interface DigestRun {
   threadId: string | null
 }
 
+/** Characters of a question that a digest has. */
+const LONGEST_QUESTION = 2_000
+
+/** Returns the words of a question, cut where they are too long for a digest. */
+export const questionInShort = (text: string): string =>
+  text.length > LONGEST_QUESTION ? `${text.slice(0, LONGEST_QUESTION)}…` : text
+
+/** Checks for words that were cut: nobody can agree to what he has not read. */
+export const isQuestionCut = ({ text }: Pick<DigestQuestion, 'text'>): boolean => text.length > LONGEST_QUESTION
+
 export interface DigestQuestion {
   runId: string
   questionId: string
@@ -140,6 +150,19 @@ export interface DigestQuestion {
   text: string
   choices?: string[]
   askedAt: number
+  /** Until when it stays open, epoch ms; absent: as long as the run. */
+  answerBy?: number
+  /** Set for an approval. */
+  approval?: DigestApproval
+}
+
+/** Digest of what an approval shows, the rule of its tool, and the ids of those who have agreed by now. */
+export interface DigestApproval {
+  digest: string
+  by: string
+  groups: string[]
+  quorum: number
+  agreed: string[]
 }
 
 /**

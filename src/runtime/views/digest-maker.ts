@@ -20,6 +20,7 @@ import {
   type DigestFact,
   MESSAGE_COLUMNS,
   NONE,
+  questionInShort,
   TO_SEVERAL,
   TURN_COLUMNS,
 } from './digest-line.ts'
@@ -336,7 +337,10 @@ const DEEPEST = 4
 export function factOf(event: RuntimeEvent<unknown>, shown: Shown): DigestFact | undefined {
   if (event.type === 'guardrail' && event.outcome === 'passed') return undefined
   const told = event.type === 'run.finished' ? { ...event, result: resultInShort(event.result) } : event
-  return short(told, shown) as DigestFact
+  const fact = short(told, shown) as DigestFact
+  const isAsked = event.type === 'question' || event.type === 'question.voted'
+  if (!isAsked || event.text === undefined) return fact
+  return { ...fact, text: questionInShort(shown(event.text)) }
 }
 
 type Shown = (text: string) => string

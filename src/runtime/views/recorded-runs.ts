@@ -3,12 +3,14 @@
 import { readdirSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { ApprovalAnswer } from '../../actors/definition/approval.ts'
+import type { ModelSchema } from '../../actors/definition/tool.ts'
 import type { Directory } from '../../mailbox/codec.ts'
 import { idOf } from '../../mailbox/frame.ts'
 import { ConfigurationError, describe, shown, UnknownRunError } from '../../shared/errors.ts'
 import { nearest } from '../../shared/text.ts'
 import { OpenWork } from '../durability/open-work.ts'
 import { RunIndex } from '../durability/run-index.ts'
+import { callerIn, schemaOfLog } from '../host/run.ts'
 import { EntryEncoder, partBytes, partsIn } from '../log/entry-codec.ts'
 import { entriesOf, type ReadBlocks, whileMoved } from '../log/read-entries.ts'
 import { concernsRuns, isKept, type LogEntry, type RecordOf, SEQ_STEP, type Unrecorded } from '../log/records.ts'
@@ -16,7 +18,20 @@ import { lastSeq as lastSeqOf, RunLog } from '../log/run-log.ts'
 import type { LogStore } from '../store/log-files.ts'
 import { readLog } from '../store/log-reader.ts'
 import { TOLD } from '../store/told.ts'
-import { answerFields, callIn, checkBySchemaOf, givenAnswer } from '../verbs/questions.ts'
+import {
+  type Answerer,
+  type AnswerOptions,
+  agreedFields,
+  answerFields,
+  assertMayAnswer,
+  assertShowable,
+  callIn,
+  checkBySchemaOf,
+  isNo,
+  isYesTo,
+  OpenApproval,
+} from '../verbs/approvals.ts'
+import { givenAnswer } from '../verbs/questions.ts'
 import { TeamBefore } from './team-fold.ts'
 
 /** Selects runs by what they were launched with. */
@@ -61,6 +76,12 @@ export class RecordedRun {
     if (!this.finished) return 'unfinished'
     if (!this.finished.error) return 'finished'
     return this.entries.some(({ kind }) => kind === 'run.aborted') ? 'aborted' : 'failed'
+  }
+
+  /** Schema that its answer had to fit, as the log has it. */
+  get output(): ModelSchema | undefined {
+    const { output } = this.launched
+    return output && schemaOfLog(output, (hash) => this.#parts.get(hash))
   }
 
   /** Names of the agents of the run, and of the team, and the bytes of large parts. */
@@ -148,7 +169,8 @@ class RecordReader {
 
   see(entry: LogEntry): void {
     if (entry.kind !== 'frames') this.#index.see(entry)
-    if (entry.kind === 'part.used') this.#uses(entry)
+    if (entry.kind === 'part.used') this.#uses(entry.run, entry.hash)
+    if (entry.kind === 'run.launched' && entry.output?.part) this.#uses(entry.run, entry.output.part)
     if (entry.kind === 'run.launched') this.#launched(entry)
     else if (entry.kind === 'runs.gone') for (const run of entry.runs) this.#runs.delete(run)
     else if (entry.run === 0) this.#ofTeam(entry)
@@ -164,7 +186,7 @@ class RecordReader {
   }
 
   /** Notes a part of a run. Those of its query come before its launch. */
-  #uses({ run, hash }: RecordOf<'part.used'>): void {
+  #uses(run: number, hash: string): void {
     const users = this.#users.get(hash) ?? new Set()
     this.#users.set(hash, users.add(run))
   }
@@ -267,6 +289,8 @@ function unknownRun(runId: string, path: string, ids: readonly string[]): string
 export interface RecordedQuestion {
   readonly run: RecordedRun
   readonly asked: RecordOf<'question'>
+  /** Set for an approval: the words and the call that people are asked to agree to by now. */
+  readonly approval: OpenApproval | undefined
 }
 
 /** Returns the open questions of runs, in the order in which they were asked. */
@@ -282,49 +306,69 @@ function questionsOf(run: RecordedRun): RecordedQuestion[] {
   const open = new Map<string, RecordedQuestion>()
   for (const entry of run.entries) {
     work.see(entry)
-    if (entry.kind === 'question') open.set(entry.questionId, { run, asked: entry })
+    if (entry.kind === 'question') open.set(entry.questionId, { run, asked: entry, approval: approvalIn(run, entry) })
+    else if (entry.kind === 'question.voted') open.get(entry.questionId)?.approval?.take(entry)
     else if (entry.kind === 'answer' || entry.kind === 'question.closed') open.delete(entry.questionId)
   }
   const waiting = new Set(Array.from(work.calls, ({ memory, at }) => idOf(memory, at)))
   return [...open.values()].filter(({ asked }) => waiting.has(asked.questionId))
 }
 
+function approvalIn({ id: runId }: RecordedRun, asked: RecordOf<'question'>): OpenApproval | undefined {
+  const call = callIn(asked)
+  return call && new OpenApproval({ ...asked, runId, call })
+}
+
 /**
- * Writes the answer of a question into a log that no process has. `by`: id of who answers. The next process that goes
- * on with its run takes it.
+ * Writes the answer of a question into a log that no process has: the next process that goes on with its run takes it.
+ * `missing`: people who still have to agree.
  *
  * Rejects with `ConfigurationError` if no such question is open, or for an answer that it does not take; with
- * `LogHeldError` if a process has the log.
+ * `AnswerRefusedError` for an approval that is not theirs; with `LogHeldError` if a process has the log.
  */
 export async function answerInLog(
   store: LogStore,
   questionId: string,
   answer: string | ApprovalAnswer,
-  by: string,
-): Promise<RecordedQuestion> {
+  who: AnswerOptions & { readonly by: Answerer },
+): Promise<RecordedQuestion & { readonly missing: number }> {
   const { incarnation, lastSeq } = await store.open()
   const { runs } = await recordedRuns(() => store.read())
   const question = questionIn(runs, questionId)
-  const { agent, choices } = question.asked
-  const call = callIn(question.asked)
+  const { run, asked, approval } = question
+  const { agent, choices, ask: kind } = asked
+  const call = callIn(asked)
   const given = givenAnswer({ agent, choices, call }, answer)
-  if (typeof given === 'object' && 'input' in given) await checkBySchemaOf(call, given.input)
-  const seq = lastSeq + 1
+  const of = { runId: run.id, questionId, caller: callerIn(run.launched.metadata) }
+  const shown = { kind, ...approval?.call, digest: approval?.digest, agreed: approval?.agreed }
+  assertMayAnswer(of, shown, who, isYesTo(given, { call: approval?.call }))
+  if (typeof given === 'object' && 'input' in given) {
+    assertShowable(given.input)
+    await checkBySchemaOf(call, given.input)
+  }
   const at = Date.now()
-  const { run } = question.run.launched
+  const said: Unrecorded[] = []
+  if (approval && call && !isNo(given)) {
+    const vote = approval.voteOf(questionId, who.by.id, given)
+    approval.take({ ...vote, at })
+    said.push({ kind: 'question.voted', ...vote })
+    if (approval.missing === 0) said.push({ kind: 'answer', agent, questionId, ...agreedFields(approval, call).fields })
+  } else said.push({ kind: 'answer', agent, questionId, ...answerFields(given, who.by.id) })
+  const seq = lastSeq + 1
+  const { run: index } = run.launched
   const entries: LogEntry[] = [
     { kind: 'log.opened', incarnation, seq, at, run: 0 },
-    { kind: 'answer', agent, questionId, ...answerFields(given, by), seq: seq + SEQ_STEP, at, run },
+    ...said.map((each, n) => ({ ...each, seq: seq + (n + 1) * SEQ_STEP, at, run: index }) as LogEntry),
   ]
   await store.append({
     firstSeq: seq,
     lastSeq: lastSeqOf(entries.at(-1)!),
     carried: false,
-    runs: [0, run],
+    runs: [0, index],
     entries: new EntryEncoder().encode(entries),
   })
   await store.sync()
-  return question
+  return { ...question, missing: said.at(-1)?.kind === 'answer' ? 0 : (approval?.missing ?? 0) }
 }
 
 function questionIn(runs: readonly RecordedRun[], questionId: string): RecordedQuestion {

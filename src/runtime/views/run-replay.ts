@@ -144,6 +144,8 @@ class MomentWords {
         return `${record.agent} asks a person: ${this.#quoted(record.text)}`
       case 'answer':
         return `${record.by === undefined ? 'a person' : this.#quoted(record.by)} answers ${record.agent}: ${this.#quoted(record.answer)}${this.#withInput(record)}`
+      case 'question.voted':
+        return `${this.#quoted(record.by)} agrees to what ${record.agent} asks${this.#withInput(record)}`
       case 'question.closed':
         return `a question of ${record.agent} ${record.how === 'late' ? 'was not answered in time' : 'was withdrawn'}`
       case 'alarm':

@@ -1,4 +1,5 @@
 /** Pieces of answers about teams over several processes: refusals, waits that end, what is passed on as it is. */
+import { NO, YES } from '../../actors/definition/approval.ts'
 import { DramatisError, type Team } from '../../index.ts'
 import { MOVED } from '../../runtime/cluster/address.ts'
 import { isCurrent } from '../../runtime/cluster/run-events.ts'
@@ -7,6 +8,7 @@ import type { ToldEvent, Wanted } from '../../runtime/runs/told-events.ts'
 import { systemClock } from '../../shared/clock.ts'
 import { describe } from '../../shared/errors.ts'
 import { anyAborted } from '../../shared/on-abort.ts'
+import { digestOf } from '../../shared/random.ts'
 import type { Caller } from '../http/options.ts'
 import { HttpError } from '../http/problem.ts'
 import type { Operation, Route } from '../http/routes.ts'
@@ -65,6 +67,12 @@ export function needsShard({ name }: ServedCluster): HttpError {
   return new HttpError('CONFIGURATION', detail, { details: { path: 'shard' } })
 }
 
+/** A view of all shards is one for all who watch: it cannot leave out what others ask. */
+export function ofAllTenants({ name }: ServedCluster): HttpError {
+  const detail = `Team "${name}" has one live view for callers of all tenants: name one of its shards (shard=0).`
+  return new HttpError('FORBIDDEN', detail, { details: { path: 'shard' } })
+}
+
 export function noShard({ name, team }: ServedCluster, shard: number): HttpError {
   const detail = `shard: got ${shard}; team "${name}" has the shards 0 to ${team.shards - 1}.`
   return new HttpError('CONFIGURATION', detail, { details: { path: 'shard' } })
@@ -88,7 +96,12 @@ export function queuedTask(id: string, team: string, query: string): Task {
 }
 
 /** Words about a caller for others: `authorize` may have put more into it, which is its own. */
-export const nameOf = ({ id, may }: Caller): Caller => ({ id, may })
+export const nameOf = ({ id, may, tenant, groups }: Caller): Caller => ({
+  id,
+  may,
+  ...(tenant !== undefined && { tenant }),
+  ...(groups && { groups }),
+})
 
 /** Checks whether a request has come from this machine, as far as that is known. */
 export function isOfThisMachine(request: Request): boolean {
@@ -155,4 +168,32 @@ export function taskIn({
 export function wantedIn({ types, deltas }: Readonly<Record<string, unknown>>): Pick<Wanted, 'types' | 'deltas'> {
   const names = typeof types === 'string' ? types.split(',').map((each) => each.trim()) : undefined
   return { types: names && [...readTypes(names)!], deltas: deltas === '1' }
+}
+
+/** A request to answer a question that was kept for the owner of its run. */
+interface KeptAnswer {
+  readonly name: Operation
+  readonly params: Readonly<Record<string, string>>
+  readonly caller: Caller
+  readonly body?: unknown
+}
+
+type Answered = { questionId: string; digest?: string; answer: string | { approved: boolean; input?: unknown } }
+
+/** Checks whether a question was answered by that caller with that answer already: its owner had no time to say so. */
+export async function isAnswered(team: Team, { name, params, caller, body }: KeptAnswer): Promise<boolean> {
+  if (name !== 'answerQuestion') return false
+  const { questionId, answer, digest } = body as Answered
+  const { approved = answer === YES, input } = typeof answer === 'string' ? {} : answer
+  const given = typeof answer === 'string' ? answer : approved ? YES : NO
+  const run = team.getRun(params.id!)
+  let isTaken = false
+  for await (const event of run?.events({ types: ['question.voted', 'question.closed'], follow: false }) ?? []) {
+    if (!('questionId' in event) || event.questionId !== questionId) continue
+    if (event.type === 'question.closed')
+      return isTaken || (event.answer === given && event.by?.at(-1)?.id === caller.id)
+    if (event.type !== 'question.voted' || event.by !== caller.id || !approved) continue
+    isTaken ||= event.digest === digest || (input !== undefined && digestOf(event.input) === digestOf(input))
+  }
+  return isTaken
 }

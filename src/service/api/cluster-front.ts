@@ -37,6 +37,7 @@ import {
   currentAnswer,
   hasAny,
   inTime,
+  isAnswered,
   isEnded,
   isOfThisMachine,
   moved,
@@ -44,6 +45,7 @@ import {
   needsShard,
   noShard,
   OWNER_MS,
+  ofAllTenants,
   passed,
   queuedTask,
   requestOf,
@@ -723,6 +725,7 @@ export class ClusterFront implements Elsewhere {
 
   /** Shows all shards as one team. */
   #watch({ request, caller }: FrontCall, cluster: ServedCluster): Response {
+    if (caller.tenant !== undefined) throw ofAllTenants(cluster)
     const door = this.#door(cluster)
     const watch =
       this.#watches.get(cluster) ?? new ClusterWatch(door, cluster.team.shards, (response) => this.#believed(response))
@@ -761,18 +764,6 @@ export class ClusterFront implements Elsewhere {
     }
     throw failure
   }
-}
-
-/** Checks whether a question was answered by that caller with that answer already: its owner had no time to say so. */
-async function isAnswered(team: Team, kept: Extract<Kept, { name: Operation }>): Promise<boolean> {
-  if (kept.name !== 'answerQuestion') return false
-  const { questionId, answer } = kept.body as { questionId: string; answer: string | { answer: string } }
-  const given = typeof answer === 'string' ? answer : answer.answer
-  const run = team.getRun(kept.params.id!)
-  for await (const event of run?.events({ types: ['question.closed'], follow: false }) ?? [])
-    if (event.type === 'question.closed' && event.questionId === questionId)
-      return event.answer === given && event.by?.at(-1)?.id === kept.caller.id
-  return false
 }
 
 async function partOf({ name }: FrontCall, response: Response): Promise<Part> {

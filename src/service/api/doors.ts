@@ -28,9 +28,11 @@ const rights = listOf(oneOf(...RIGHTS))
 export function bearerToken(token: string | undefined, caller: Caller): Authorize {
   if (typeof token !== 'string' || token.length < LEAST)
     throw refusedAs('token', token ? 'a shorter one' : 'none', `a text of at least ${LEAST} characters`)
-  const { id, may }: { id?: unknown; may?: unknown } = Object(caller)
+  const { id, may, tenant, groups = [] }: Partial<Record<keyof Caller, unknown>> = Object(caller)
   text(id, 'caller.id')
   rights(may, 'caller.may')
+  if (tenant !== undefined) text(tenant, 'caller.tenant')
+  listOf(text)(groups, 'caller.groups')
   const expected = digest(token)
   return ({ headers }) => {
     const given = /^Bearer +(\S+) *$/i.exec(headers.get('authorization') ?? '')?.[1]

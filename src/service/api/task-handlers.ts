@@ -18,7 +18,7 @@ import { onAbort } from '../../shared/on-abort.ts'
 import type { Caller } from '../http/options.ts'
 import { HttpError, httpErrorOf, problemResponse, refusalFor } from '../http/problem.ts'
 import type { Routes } from '../http/routes.ts'
-import { isoTime, isoTimeOr, type Task, type TaskSummary } from '../http/schemas.ts'
+import { isoTime, isoTimeOr, type Task, type TaskQuestion, type TaskSummary } from '../http/schemas.ts'
 import { type StreamForm, type Streams, streamFormOf } from '../http/streams.ts'
 import { endOf, type FoundTask, isOver, pathOf, questionsOf, type ServedTeam, taskOf } from '../http/task-view.ts'
 import {
@@ -31,6 +31,7 @@ import {
   noThread,
   type ServedTeams,
   type Service,
+  tenantOf,
   waitFor,
   written,
 } from '../http/tasks.ts'
@@ -125,19 +126,25 @@ export const questionHandlers = (teams: ServedTeams) =>
     async listQuestions({ caller }) {
       const lists = await Promise.all(teams.all.map((served) => questionsOf(served, caller)))
       const mayAll = caller.may.includes('watch')
-      const questions = lists.flat().filter(({ kind, refusal }) => mayAll || (kind === 'approval' && refusal === null))
+      const isTheirs = ({ kind, refusal, agreed = [] }: TaskQuestion) =>
+        kind === 'approval' && (refusal === null || agreed.some(({ id }) => id === caller.id))
+      const questions = lists.flat().filter((question) => mayAll || isTheirs(question))
       return json({ questions: questions.sort((one, other) => Date.parse(one.askedAt) - Date.parse(other.askedAt)) })
     },
 
-    async answerQuestion({ task, caller, body: { questionId, answer } }) {
+    async answerQuestion({ task, caller, body: { questionId, answer, digest } }) {
       const { run, approveOwn } = task
       const open = run.questions.find((question) => question.questionId === questionId)
       const seesApprovalsAlone = !isOf(run, caller) && !caller.may.includes('operate')
       if (open && seesApprovalsAlone && open.kind !== 'approval') throw noTask(run.id)
       const refusal = open && refusalFor(caller, open, run.metadata, approveOwn)
-      if (refusal !== undefined) throw new HttpError('ANSWER_REFUSED', refusal)
+      const { how, text } = refusal ?? {}
+      const isRepeated = how === 'agreed' // an input of one's own, or a no, may follow one's yes
+      if (text !== undefined && !isRepeated) throw new HttpError('ANSWER_REFUSED', text, { details: { how } })
+      if (open?.kind === 'approval' && digest === undefined) throw digestNeeded()
       try {
-        await run.answer(questionId, answer, { by: { id: caller.id }, approveOwn })
+        const by = { id: caller.id, groups: caller.groups ?? [] }
+        await run.answer(questionId, answer, { by, approveOwn, ...(digest !== undefined && { digest }) })
       } catch (error) {
         if (!(error instanceof ConfigurationError)) throw error
         if (seesApprovalsAlone && error.details.path === 'questionId' && error.details.kind !== 'approval')
@@ -147,6 +154,11 @@ export const questionHandlers = (teams: ServedTeams) =>
       return new Response(null, { status: 204 })
     },
   }) satisfies Partial<Handlers>
+
+const digestNeeded = (): HttpError => {
+  const detail = 'digest: an approval is about what was shown: send the `digest` of the question with the answer.'
+  return new HttpError('CONFIGURATION', detail, { details: { path: 'digest' } })
+}
 
 /** Error for a question that is not open (any more), or that takes another answer. */
 function notTaken({ message, details }: ConfigurationError): HttpError {
@@ -220,7 +232,7 @@ export function taskHandlers({ settings, teams, tasks, keys, streams }: Service)
     },
 
     async listTasks({ served, query: { team: _, before, limit, ...filter }, caller }) {
-      const whose = caller.may.includes('watch') ? {} : { caller: caller.id }
+      const whose = caller.may.includes('watch') ? tenantOf(caller) : { caller: caller.id }
       const page = { ...filter, ...whose, ...(before && { before }), limit: limit + 1 }
       const runs = await served.team.listRuns(page)
       const listed = runs.slice(0, limit).map((summary) => summaryOf(served, summary))
@@ -347,10 +359,22 @@ export const watchHandlers = (streams: Streams) =>
 
     watchTeam({ request, caller, served: { team } }) {
       const form = streamFormOf(request) ?? 'sse'
-      const frames = (signal: AbortSignal) => digestFrames(loggedLines(team, signal), form)
+      const frames = (signal: AbortSignal) => digestFrames(linesFor(caller, team, loggedLines(team, signal)), form)
       return streams.respond({ request, caller, form, frames })
     },
   }) satisfies Partial<Handlers>
+
+/** Yields lines for a caller: one with a tenant gets the questions of that one alone. */
+async function* linesFor({ tenant }: Caller, team: Team, lines: AsyncIterable<Digest>): AsyncIterable<Digest> {
+  if (tenant === undefined) return yield* lines
+  const isTheirs = ({ runId }: { runId: string }) => team.getRun(runId, { tenant }) !== undefined
+  for await (const { facts, snapshot, ...line } of lines)
+    yield {
+      ...line,
+      ...(facts && { facts: facts.filter((fact) => !fact.type.startsWith('question') || isTheirs(fact)) }),
+      ...(snapshot && { snapshot: { ...snapshot, questions: snapshot.questions.filter(isTheirs) } }),
+    }
+}
 
 /**
  * Yields the lines of a team. One that has a question waits until the durable log has it, and so do those behind it:

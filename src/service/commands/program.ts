@@ -219,6 +219,8 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .requiredOption('--log <folder>', 'folder of the log: stateManagement.path of the team')
     .option('--input <json>', 'with "yes" to an approval: input of the tool in the place of its own')
     .option('--reason <text>', 'with "no" to an approval: why the tool may not be called')
+    .option('--group <name>', 'group of yours that the approval asks for; can be given several times', collected)
+    .option('--digest <digest>', 'of the approval that you were shown: refused if it is another one by now')
     .showHelpAfterError('See "dramatis answer --help". An answer of several words needs quotes.')
     .action(async (question: string, text: string, flags: AnswerFlags) =>
       end((await import('./run.ts')).answer(question, text, flags, surroundings)),

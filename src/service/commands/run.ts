@@ -1,6 +1,5 @@
 /** `dramatis run <team file> "<query>"`: one query, one answer. */
 
-import { hostname, userInfo } from 'node:os'
 import { createInterface, type Interface } from 'node:readline'
 import { setImmediate as turn } from 'node:timers/promises'
 import { type ApprovalAnswer, NO, YES } from '../../actors/definition/approval.ts'
@@ -16,7 +15,6 @@ import { inFlowMode } from '../../protocols/flow-mode.ts'
 import { lineLogger } from '../../runtime/logging/logger.ts'
 import { FileStore } from '../../runtime/store/file-store.ts'
 import { readLog } from '../../runtime/store/log-reader.ts'
-import { callIn } from '../../runtime/verbs/questions.ts'
 import {
   answerInLog,
   logFolder,
@@ -29,19 +27,21 @@ import { environment } from '../../shared/environment.ts'
 import { ConfigurationError, describe, LogHeldError, shown } from '../../shared/errors.ts'
 import { unlessAborted } from '../../shared/on-abort.ts'
 import { visible } from '../../shared/text.ts'
+import { approvalWords } from '../pictures/run-words.ts'
 import type { CodeWatch } from '../shared/code-watch.ts'
 import { EXIT, exitCodeOf, failureWords, oneLine, untilInterrupt } from '../shared/failure.ts'
 import { jsonText, resultText, traceFile } from '../shared/json-text.ts'
 import { environmentRedactor, loadEnv, loadTeamFile } from '../shared/load-team-file.ts'
 import { progressOn, withoutEvents } from '../shared/progress.ts'
 import type { Answer, Print, Progress, Screen } from '../shared/screen.ts'
+import { whoAmI } from '../shared/who-am-i.ts'
 
 /*
  * Questions of agents, put to whoever sits at the terminal: one after the other, each answered by a line of the input.
  */
 
 /** Question as events and `team.questions` have it. */
-export type Question = Pick<OpenQuestionInfo, 'runId' | 'questionId' | 'agent' | 'text' | 'choices'>
+export type Question = Pick<OpenQuestionInfo, 'runId' | 'questionId' | 'agent' | 'text' | 'choices' | 'digest'>
 
 export type Asking = Pick<Team, 'events' | 'getRun'>
 
@@ -83,7 +83,9 @@ function askPerson(
       const { value: line, done } = await from.next()
       if (done) return unanswerable(question)
       try {
-        return await run?.answer(question.questionId, choiceOf(question, line.trim()))
+        const { questionId, digest } = question
+        const who = digest === undefined ? undefined : { by: { id: whoAmI() }, digest }
+        return await run?.answer(questionId, choiceOf(question, line.trim()), who)
       } catch (error) {
         if (!(error instanceof DramatisError)) throw error
         print(`${error.message}\n`)
@@ -125,6 +127,10 @@ export interface AnswerFlags {
   input?: string
   /** Why a tool may not be called. */
   reason?: string
+  /** Groups of who answers. */
+  group?: string[]
+  /** Digest of the approval that was shown. */
+  digest?: string
 }
 
 /**
@@ -134,28 +140,24 @@ export interface AnswerFlags {
 export async function answer(
   questionId: string,
   text: string,
-  { log, input, reason }: AnswerFlags,
+  { log, input, reason, group: groups = [], digest }: AnswerFlags,
   { stderr, folder }: Surroundings,
 ): Promise<number> {
   const given = answerOf(text, input, reason)
   const store = new FileStore(logFolder(log, folder), { clock: systemClock, waitsForRoom: false })
   try {
-    const { run, asked } = await answerInLog(store, questionId, given, whoAmI())
-    stderr.write(`${oneLine(asked.agent)} gets the answer when run ${oneLine(run.id)} goes on.\n`)
+    const who = { by: { id: whoAmI(), groups }, ...(digest !== undefined && { digest }) }
+    const { run, asked, missing } = await answerInLog(store, questionId, given, who)
+    stderr.write(
+      missing > 0
+        ? `Noted; ${missing} more ${missing === 1 ? 'has' : 'have'} to agree.\n`
+        : `${oneLine(asked.agent)} gets the answer when run ${oneLine(run.id)} goes on.\n`,
+    )
     return EXIT.done
   } catch (error) {
     throw error instanceof LogHeldError ? heldElsewhere(error) : error
   } finally {
     await store.close()
-  }
-}
-
-/** Returns the name of who is at this terminal. A container may run under a number that has no name. */
-function whoAmI(): string {
-  try {
-    return `cli:${userInfo().username}@${hostname()}`
-  } catch {
-    return `cli:${process.getuid?.() ?? ''}@${hostname()}`
   }
 }
 
@@ -210,15 +212,23 @@ export async function questions(
   return EXIT.done
 }
 
-function questionInfo({ run: { id: runId }, asked }: RecordedQuestion) {
-  const { at, agent, questionId, ask: kind, text, choices } = asked
-  return { questionId, runId, agent, kind, text, ...(choices && { choices }), ...callIn(asked), askedAt: at }
+function questionInfo({ run: { id: runId }, asked, approval }: RecordedQuestion) {
+  const { at, agent, questionId, ask: kind, choices, answerBy } = asked
+  const { text, call, digest, agreed } = approval ?? { text: asked.text }
+  const shown = { ...(choices && { choices }), ...call, ...(digest !== undefined && { digest, agreed }) }
+  return { questionId, runId, agent, kind, text, ...shown, askedAt: at, ...(answerBy !== undefined && { answerBy }) }
 }
 
+type Told = ReturnType<typeof questionInfo>
+
 /** The words are a model's, and could steer the terminal. */
-function questionLines({ questionId, runId, agent, text, choices = [] }: ReturnType<typeof questionInfo>): string {
+function questionLines({ questionId, runId, agent, text, choices = [], ...more }: Told): string {
   const lines = visible(text, '\n').split('\n')
-  const rest = [...lines, ...choices.map((choice) => `- ${visible(choice)}`)].map((line) => `  ${line}\n`)
+  const { by, groups = [], quorum = 1, agreed = [], answerBy } = more
+  const policy = { by: by ?? '', groups, quorum, agreed: agreed.map(({ id }) => id) }
+  const leftMs = answerBy === undefined ? undefined : answerBy - systemClock.now()
+  const takes = by === undefined ? [] : [visible(approvalWords(policy, leftMs))]
+  const rest = [...lines, ...takes, ...choices.map((choice) => `- ${visible(choice)}`)].map((line) => `  ${line}\n`)
   return `${questionId}  ${oneLine(agent)} in run ${oneLine(runId)}\n${rest.join('')}`
 }
 

@@ -329,6 +329,8 @@ export class DigestFold {
       case 'question':
         this.questions.set(textOf(fact.questionId), questionOf(fact))
         return
+      case 'question.voted':
+        return this.#voted(fact)
       case 'question.closed':
         this.questions.delete(textOf(fact.questionId))
         return
@@ -342,6 +344,19 @@ export class DigestFold {
         this.agent(name).crashes += 1
         this.agent(name).lastError = messageOf(error)
     }
+  }
+
+  /** Notes that somebody has agreed. To another input nobody else has, and it is what is asked from now on. */
+  #voted({ questionId, by, digest, text }: DigestFact): void {
+    const question = this.questions.get(textOf(questionId))
+    if (!question?.approval) return
+    const { agreed, ...policy } = question.approval
+    const before = text === undefined ? agreed : []
+    this.questions.set(question.questionId, {
+      ...question,
+      text: text === undefined ? question.text : textOf(text),
+      approval: { ...policy, digest: textOf(digest), agreed: [...before, textOf(by)] },
+    })
   }
 
   #run(id: string): FoldedRun {
@@ -430,7 +445,7 @@ const textOf = (value: unknown): string => (typeof value === 'string' ? value : 
 
 const messageOf = (error: unknown): string => textOf((Object(error) as { message?: unknown }).message)
 
-function questionOf({ runId, at, questionId, agent, text, choices }: DigestFact): DigestQuestion {
+function questionOf({ runId, at, questionId, agent, text, choices, answerBy, ...more }: DigestFact): DigestQuestion {
   const texts = Array.isArray(choices) ? choices.map(textOf) : undefined
   return {
     runId,
@@ -439,7 +454,20 @@ function questionOf({ runId, at, questionId, agent, text, choices }: DigestFact)
     text: textOf(text),
     ...(texts && { choices: texts }),
     askedAt: at,
+    ...(typeof answerBy === 'number' && { answerBy }),
+    ...approvalOf(more),
   }
+}
+
+function approvalOf({
+  digest,
+  by,
+  groups,
+  quorum,
+}: Readonly<Record<string, unknown>>): Pick<DigestQuestion, 'approval'> {
+  if (typeof digest !== 'string' || typeof quorum !== 'number') return {}
+  const named = Array.isArray(groups) ? groups.map(textOf) : []
+  return { approval: { digest, by: textOf(by), groups: named, quorum, agreed: [] } }
 }
 
 function forget(rows: number[], dropped: number): void {

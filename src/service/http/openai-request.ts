@@ -144,19 +144,32 @@ type ChatMessage = z.infer<typeof chatMessage>
 export type ResponsesRequest = z.infer<typeof responsesRequest>
 
 /** @throws HttpError for what a team cannot do. */
-export function askedIn({ messages, n, tool_choice }: ChatRequest): Asked {
+export function askedIn(request: ChatRequest): Asked {
+  const { messages, n, tool_choice } = request
+  assertNoOwner(request)
   if (n != null && n !== 1) throw refused('n', 'A team gives one answer: n has to be 1.')
   assertToolsAreFree(tool_choice)
   const words = new ToolWords()
   return askedOf(messages.map((message, at) => modelMessage(message, `messages[${at}]`, words)))
 }
 
-export function askedInResponses({ input, instructions, tool_choice }: ResponsesRequest): Asked {
+export function askedInResponses(request: ResponsesRequest): Asked {
+  const { input, instructions, tool_choice } = request
+  assertNoOwner(request)
   assertToolsAreFree(tool_choice)
   const items = typeof input === 'string' ? [{ role: 'user' as const, content: input }] : input
   const words = new ToolWords()
   const messages = items.map((item, at) => itemMessage(item, `input[${at}]`, words))
   return askedOf([...(instructions ? [{ role: 'user' as const, content: instructions }] : []), ...messages])
+}
+
+/** Nobody says for himself whom a task is for. */
+function assertNoOwner(request: object): void {
+  for (const field of ['caller', 'tenant'])
+    if (Object.hasOwn(request, field)) {
+      const detail = `${field}: it comes from the service, which knows who asks. Leave it out.`
+      throw new HttpError('CONFIGURATION', detail, { details: { path: field } })
+    }
 }
 
 /** A model that has to call a function of its client cannot be a team: its tools are its own. */

@@ -28,10 +28,14 @@ import type { Cost, RIGHTS } from './schemas.ts'
  */
 export type Right = (typeof RIGHTS)[number]
 
-/** Sender of a request. Tasks belong to the `id`, and limits count by it. */
+/** Sender of a request. Tasks belong to the `id`, and limits count by it: it is the same in no two tenants. */
 export interface Caller {
   id: string
   may: readonly Right[]
+  /** Group that its tasks are for. Of the tasks and questions of others it has only those of the same tenant. */
+  tenant?: string
+  /** Groups that it belongs to: an approval can ask for one of them (`approval: { groups }`). */
+  groups?: readonly string[]
 }
 
 /**

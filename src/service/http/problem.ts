@@ -1,8 +1,7 @@
 /** Errors over HTTP: `application/problem+json` of RFC 9457. Never a stack, and nothing of a failure of our own. */
 
-import type { OpenQuestionInfo } from '../../index.ts'
 import { callerIn } from '../../runtime/host/run.ts'
-import { refusalOf } from '../../runtime/verbs/questions.ts'
+import { type Approvable, type Refusal, refusalOf } from '../../runtime/verbs/approvals.ts'
 import { systemClock } from '../../shared/clock.ts'
 import { DramatisError, type ErrorCode } from '../../shared/errors.ts'
 import { nextTurn } from '../../shared/timers.ts'
@@ -84,8 +83,12 @@ export class HttpError extends Error {
   }
 }
 
+/** Reasons to refuse an answer that are about the question, which has changed, and not about who answers. */
+const OF_QUESTION: readonly unknown[] = ['changed', 'agreed'] satisfies Refusal['how'][]
+
 /** A budget that is used up is 429 only if waiting helps: if a window frees it. */
 function statusOf(code: HttpCode | ErrorCode, details: object = {}): number {
+  if (code === 'ANSWER_REFUSED' && OF_QUESTION.includes(Reflect.get(details, 'how'))) return STATUS.CONFLICT
   if (code === 'BUDGET_EXCEEDED' && freeAfterMs(details) !== undefined) return STATUS.RATE_LIMITED
   return STATUS[code as HttpCode] ?? RUNTIME_STATUS[code as ErrorCode] ?? 502
 }
@@ -203,17 +206,18 @@ const READ_BYTES = 2 ** 16
 
 /** Returns why a caller may not answer a question of a run; undefined if nothing is against it. */
 export function refusalFor(
-  { id, may }: Caller,
-  { kind, by = 'others' }: Pick<OpenQuestionInfo, 'kind' | 'by'>,
+  { id, may, groups = [] }: Caller,
+  question: Approvable,
   metadata: Readonly<Record<string, string>> | undefined,
   approveOwn: boolean,
-): string | undefined {
+): { readonly text: string; readonly how?: Refusal['how'] } | undefined {
+  const { kind, by = 'others' } = question
   const owner = callerIn(metadata)
   const needs = (right: Right) =>
-    may.includes(right) ? undefined : `"${id}" may not do that: it takes the right ${right}.`
+    may.includes(right) ? undefined : { text: `"${id}" may not do that: it takes the right ${right}.` }
   const isOwn = owner === id
   if (kind === 'ask') return isOwn ? undefined : needs('operate')
-  const refusal = refusalOf(owner, { kind, by }, { by: { id }, approveOwn })
-  if (refusal !== undefined) return refusal
-  return isOwn && by !== 'others' ? undefined : needs('approve')
+  const refusal = refusalOf(owner, question, { by: { id, groups }, approveOwn })
+  if (refusal?.how === 'caller') return refusal
+  return (isOwn && by !== 'others' ? undefined : needs('approve')) ?? refusal
 }

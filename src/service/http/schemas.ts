@@ -98,6 +98,13 @@ export const question = z
       .enum(APPROVERS)
       .optional()
       .describe('of an approval: people who may give it, seen from the caller of the task'),
+    groups: z.array(z.string()).optional().describe('of an approval: an approver is in one of them; none: whoever may'),
+    quorum: z.int().optional().describe('of an approval: number of people who have to agree'),
+    agreed: z
+      .array(z.object({ id: z.string(), at: time }))
+      .optional()
+      .describe('of an approval: who has agreed by now to what is shown'),
+    digest: z.string().optional().describe('of an approval: names what is shown; an answer brings it'),
     refusal: z.string().nullable().describe('why the caller may not answer it; null: nothing is against it'),
   })
   .describe('a question to a person that nobody has answered yet')
@@ -146,6 +153,7 @@ export const taskSummary = task
     threadId: z.string().nullable(),
     errorCode: z.string().nullable(),
     caller: z.string().nullable().describe('who has begun it'),
+    tenant: z.string().nullable().describe('group of callers that it is for'),
     shard: z.int().optional().describe('its shard, in a team over several processes'),
   })
   .describe('a task in a list')
@@ -281,6 +289,7 @@ export const answerRequest = z.strictObject({
       z.strictObject({ approved: z.literal(false), reason: z.string().optional() }),
     ])
     .describe("a text; for an approval 'yes', 'no', or an object that can change the input or say why not"),
+  digest: z.string().max(100).optional().describe('of the approval that was shown: an approval takes it'),
 })
 
 export const session = z.object({

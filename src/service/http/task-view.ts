@@ -1,6 +1,7 @@
 /** A run as the HTTP API shows it. */
 import type { z } from 'zod'
 import type { AgentMessage, AgentTask, MultiAgentResult, Run, Team } from '../../index.ts'
+import { callerIn } from '../../runtime/host/run.ts'
 import { toldMessage } from '../../runtime/runs/told-events.ts'
 import { DramatisError, describe, StartFailedError } from '../../shared/errors.ts'
 import { nextTurn } from '../../shared/timers.ts'
@@ -163,18 +164,26 @@ export async function questionsOf(served: ServedTeam, caller: Caller, taskId?: s
   }
   return team
     .questions(taskId)
-    .filter(isLogged)
-    .map(({ runId: id, choices = null, inputSchema, ...question }) => ({
-      ...question,
-      askedAt: isoTime(question.askedAt),
-      answerBy: isoTimeOr(question.answerBy),
-      refusal: refusalFor(caller, question, team.getRun(id)?.metadata, approveOwn) ?? null,
+    .filter((question) => isLogged(question) && isOfTenant(team.getRun(question.runId), caller))
+    .map(({ runId: id, choices = null, inputSchema, groups, agreed, ...rest }) => ({
+      ...rest,
+      ...(groups && { groups: [...groups] }),
+      ...(agreed && { agreed: agreed.map((each) => ({ id: each.id, at: isoTime(each.at) })) }),
+      askedAt: isoTime(rest.askedAt),
+      answerBy: isoTimeOr(rest.answerBy),
+      refusal:
+        refusalFor(caller, { ...rest, ...(groups && { groups }), agreed }, team.getRun(id)?.metadata, approveOwn)
+          ?.text ?? null,
       taskId: id,
       team: name,
       choices,
       ...(inputSchema && { inputSchema: { ...inputSchema } }),
     }))
 }
+
+/** Checks for a run that a caller may know of: one of its own, or of its tenant, if it has one. */
+const isOfTenant = (run: Run<unknown> | undefined, { id, tenant }: Caller): boolean =>
+  tenant === undefined || run?.tenant === tenant || callerIn(run?.metadata) === id
 
 export function problemIn(error: DramatisError, instance: string): Problem {
   const { code, message, details } = error.toJSON()

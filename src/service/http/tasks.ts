@@ -10,6 +10,7 @@ import type { Content } from '../../actors/definition/content.ts'
 import type { MultiAgentResult, Run, RunOptions, Team } from '../../index.ts'
 import type { ClusterTeam } from '../../runtime/cluster/cluster-team.ts'
 import { BODY_HASH, CALLER, callerIn } from '../../runtime/host/run.ts'
+import type { RunOwner } from '../../runtime/runs/run.ts'
 import { type Timer, timerBehind } from '../../shared/clock.ts'
 import { onAbort } from '../../shared/on-abort.ts'
 import { type Caller, type HttpLimits, type HttpSettings, isClusterTeam, Prices, type Right } from './options.ts'
@@ -302,15 +303,22 @@ export class Tasks {
     others: readonly Right[],
     missing: () => HttpError = () => noTask(id),
   ): Promise<FoundTask> {
-    const whose = others.some((right) => caller.may.includes(right)) ? {} : { caller: caller.id }
-    const found = this.#known(id, whose) ?? (await this.#read(id, whose))
+    const own = { caller: caller.id }
+    const isOwnOnly = !others.some((right) => caller.may.includes(right))
+    const found = isOwnOnly
+      ? await this.#found(id, own)
+      : ((await this.#found(id, tenantOf(caller))) ?? (caller.tenant === undefined ? undefined : this.#known(id, own)))
     if (!found) throw missing()
     await knownEndOf(found.run) // one that is read from the log has its metadata then
     this.returned(id)
     return { ...found, caller }
   }
 
-  #known(id: string, whose: { caller?: string }): Omit<FoundTask, 'caller'> | undefined {
+  async #found(id: string, whose: RunOwner): Promise<Omit<FoundTask, 'caller'> | undefined> {
+    return this.#known(id, whose) ?? this.#read(id, whose)
+  }
+
+  #known(id: string, whose: RunOwner): Omit<FoundTask, 'caller'> | undefined {
     for (const served of this.#teams.all) {
       const run = served.team.getRun(id, whose)
       if (run) return { ...served, run }
@@ -319,7 +327,7 @@ export class Tasks {
   }
 
   /** Finds a task once all teams know the runs of their durable logs. */
-  async #read(id: string, whose: { caller?: string }): Promise<Omit<FoundTask, 'caller'> | undefined> {
+  async #read(id: string, whose: RunOwner): Promise<Omit<FoundTask, 'caller'> | undefined> {
     await Promise.all(this.#teams.all.map(untilRead))
     return this.#known(id, whose)
   }
@@ -360,6 +368,9 @@ export class Tasks {
   }
 }
 
+/** Returns what selects the runs of others that a caller may have a look at. */
+export const tenantOf = ({ tenant }: Caller): { tenant?: string } => (tenant === undefined ? {} : { tenant })
+
 /** Returns the options of a run for a caller, whose limits are no higher than those of the team. */
 export function givenTo(
   team: Team,
@@ -372,7 +383,7 @@ export function givenTo(
     [CALLER]: caller.id,
     ...(keyed && { [BODY_HASH]: keyed.hash }),
   }
-  return { ...loweredBy(options, team.runLimits), metadata, runId }
+  return { ...loweredBy(options, team.runLimits), metadata, ...tenantOf(caller), runId }
 }
 
 /** Returns the options of a run without limits that are higher than those of the team. */

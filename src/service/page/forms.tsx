@@ -3,7 +3,7 @@ import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
 import { span } from '../../runtime/views/slow.ts'
 import type { Task, TaskQuestion } from '../http/schemas.ts'
-import { rehearsalCommand } from '../pictures/run-words.ts'
+import { approvalWords, rehearsalCommand } from '../pictures/run-words.ts'
 import { now } from './live.ts'
 import { Button, Failure, useSending, Verbatim } from './parts.tsx'
 import { goTo, linkTo, mayRun, shape, team } from './place.ts'
@@ -71,11 +71,11 @@ export function AskForm({ label, thread, begun, isBusy = false }: Props): JSX.El
 
 /** `isFirst`: the keys `a` and `d` are for it. */
 function QuestionCard({ question, isFirst }: { question: TaskQuestion; isFirst: boolean }): JSX.Element {
-  const { questionId, taskId, agent, kind, text, askedAt, refusal } = question
+  const { questionId, taskId, agent, kind, text, askedAt, refusal, digest } = question
   const { isSent, failure, send } = useSending(true)
   const answer = (given: unknown) =>
     void send(async () => {
-      await ask(taskPath(taskId, 'answers'), { method: 'POST', body: { questionId, answer: given } })
+      await ask(taskPath(taskId, 'answers'), { method: 'POST', body: { questionId, answer: given, digest } })
       questions.value = questions.value.filter((each) => each.questionId !== questionId)
       refresh()
     })
@@ -98,6 +98,11 @@ function QuestionCard({ question, isFirst }: { question: TaskQuestion; isFirst: 
           {refusal === null && <Reply question={question} isSent={isSent} answer={answer} />}
         </>
       )}
+      {kind === 'approval' && (
+        <p class="dim policy">
+          <Words text={policyWords(question)} />
+        </p>
+      )}
       {refusal !== null && (
         <p class="dim refusal">
           <Words text={refusal} />
@@ -106,6 +111,11 @@ function QuestionCard({ question, isFirst }: { question: TaskQuestion; isFirst: 
       <Failure text={failure} />
     </section>
   )
+}
+
+function policyWords({ by = 'others', groups = [], quorum = 1, agreed = [], answerBy }: TaskQuestion): string {
+  const leftMs = answerBy === null ? undefined : Date.parse(answerBy) - now.value
+  return approvalWords({ by, groups, quorum, agreed: agreed.map(({ id }) => id) }, leftMs)
 }
 
 interface Answering {

@@ -25,6 +25,31 @@ export function rehearsalCommand({ id, query, file, log }: Rehearsed): string {
   return log === null ? `${begin} ${quoted(query, true)}` : `${begin} --from ${quoted(id)} --log ${quoted(log)}`
 }
 
+/** Rule of an approval, and the ids of those who have agreed. */
+interface Policy {
+  readonly by: string
+  readonly groups: readonly string[]
+  readonly quorum: number
+  readonly agreed: readonly string[]
+}
+
+const WHOM: ReadonlyMap<string, string> = new Map([
+  ['caller', 'who began the task confirms it'],
+  ['others', 'not who began the task'],
+])
+
+/** Says in words what an approval takes: `2 of finance have to agree, not who began the task; bob has; 23 h left`. */
+export function approvalWords({ by, groups, quorum, agreed }: Policy, leftMs: number | undefined): string {
+  const whom = WHOM.get(by)
+  const who = `${quorum === 1 ? 'one' : quorum}${groups.length > 0 ? ` of ${groups.join(', ')}` : ''}`
+  const parts = [
+    `${who} ${quorum === 1 ? 'has' : 'have'} to agree${whom === undefined ? '' : `, ${whom}`}`,
+    ...(agreed.length > 0 ? [`${agreed.join(', ')} ${agreed.length === 1 ? 'has' : 'have'}`] : []),
+    ...(leftMs === undefined ? [] : [`refused in ${span(leftMs)}`]),
+  ]
+  return parts.join('; ')
+}
+
 export interface RowWords {
   readonly at: number
   /** Word for its kind: the type of a message or of an event. */
@@ -123,6 +148,8 @@ export function wordsOfFact(fact: DigestFact): RowWords {
       return told('', `${text(fact.question)} ${text(fact.choice)} (${text(fact.reason)})`)
     case 'question':
       return told(text(agent), text(fact.text))
+    case 'question.voted':
+      return told(text(agent), `${text(fact.by)} agrees`)
     case 'question.closed':
       return told(text(agent), `${text(fact.how)} ${text(fact.answer)} ${text(fact.reason)}`.trim())
     case 'blackboard':

@@ -1,9 +1,11 @@
 /** The lines of `dramatis chat` above its prompt: what works now, questions, and the panel of the team. */
+
 import type { AgentProgress, ContextInfo } from '../../index.ts'
 import type { DigestQuestion } from '../../runtime/views/digest-line.ts'
 import { doingWords, span } from '../../runtime/views/slow.ts'
 import { grouped } from '../../shared/text.ts'
 import type { DigestFold, FoldedAgent } from '../digest/digest-fold.ts'
+import { approvalWords } from '../pictures/run-words.ts'
 import type { TeamSource } from './source.ts'
 import { bar, cut, fit, type Size, wrapped } from './top-view.ts'
 import { lastLines, type ProgressOf, roundOf, runsShown, type SeenSubtasks, workLines } from './work.ts'
@@ -36,7 +38,7 @@ export function chatLines(
     ...(state.writing === '' ? [] : [state.writing]),
     ...(state.hasPanel ? panelLines(fold, state.seen, width, now, source) : []),
     ...(state.isBusy ? [workLine(fold, now)] : []),
-    ...questionLines(fold, state.others).flatMap((line) => wrapped(line, width)),
+    ...questionLines(fold, state.others, now).flatMap((line) => wrapped(line, width)),
   ]
   return [...above.slice(-(height - 1)).map((line) => inWidth(line, width)), prompt]
 }
@@ -70,20 +72,21 @@ function workLine(fold: DigestFold, now: number): string {
   return said.length > 0 ? said.join(' . ') : 'the team works'
 }
 
-function questionLines({ questions }: DigestFold, others: ChatState['others']): string[] {
+function questionLines({ questions }: DigestFold, others: ChatState['others'], now: number): string[] {
   const foreign = new Map([...others].map(([number, { questionId }]) => [questionId, number]))
   const own = [...questions.values()].filter(({ questionId }) => !foreign.has(questionId))
   return [
     ...[...others].map(
       ([number, question]) =>
-        `? ${question.agent} asks in another task (/answer ${number} ...): ${questionText(question)}`,
+        `? ${question.agent} asks in another task (/answer ${number} ...): ${questionText(question, now)}`,
     ),
-    ...own.map((question) => `? ${question.agent} asks: ${questionText(question)}`),
+    ...own.map((question) => `? ${question.agent} asks: ${questionText(question, now)}`),
   ]
 }
 
-function questionText({ text, choices = [] }: DigestQuestion): string {
-  return [text, ...choices.map((choice, at) => `${at + 1} ${choice}`)].join('  ')
+function questionText({ text, choices = [], approval, answerBy }: DigestQuestion, now: number): string {
+  const policy = approval && `(${approvalWords(approval, answerBy === undefined ? undefined : answerBy - now)})`
+  return [text, ...(policy ? [policy] : []), ...choices.map((choice, at) => `${at + 1} ${choice}`)].join('  ')
 }
 
 function panelLines(fold: DigestFold, seen: SeenSubtasks, width: number, now: number, source: AgentSource): string[] {

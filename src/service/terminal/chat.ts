@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import { createInterface, emitKeypressEvents, type Key } from 'node:readline'
 import { Writable } from 'node:stream'
-import type { DigestQuestion } from '../../runtime/views/digest-line.ts'
+import { type DigestQuestion, isQuestionCut } from '../../runtime/views/digest-line.ts'
 import { visible } from '../../shared/text.ts'
 import { DigestFold } from '../digest/digest-fold.ts'
 import { failureWords } from '../shared/failure.ts'
@@ -291,12 +291,19 @@ export class Chat {
 
   // ---- talk
 
-  async #answer({ runId, questionId, agent, choices = [] }: DigestQuestion, text: string): Promise<void> {
+  async #answer(question: DigestQuestion, text: string): Promise<void> {
+    const { questionId, agent, choices = [], approval } = question
+    if (approval && isQuestionCut(question)) {
+      this.print('It is too long for a line: answer it where all of it can be read, as on the dashboard.')
+      if (!this.#given.isTerminal) this.#takeLine()
+      return
+    }
     const answer = choices.includes(text) ? text : (choices[Number(text) - 1] ?? text)
     this.#isAnswering = true
     try {
-      await this.#given.source.answer(runId, questionId, answer)
-      this.#fold.questions.delete(questionId)
+      await this.#given.source.answer(question, answer)
+      const { agreed = [], quorum = 1 } = this.#fold.questions.get(questionId)?.approval ?? approval ?? {}
+      if (quorum - agreed.length <= 1) this.#fold.questions.delete(questionId) // else it stays open for others
       this.print(`You, to ${agent}: ${visible(answer)}`)
     } catch (error) {
       this.print(failureWords(error))

@@ -7,6 +7,7 @@ import {
   type ContextInfo,
   createTeam,
   type Digest,
+  type DigestQuestion,
   type Team,
 } from '../../index.ts'
 import { inFlowMode } from '../../protocols/flow-mode.ts'
@@ -20,6 +21,7 @@ import { own } from '../../shared/values.ts'
 import { loadEnv, loadTeamFile } from '../shared/load-team-file.ts'
 import { withoutEvents } from '../shared/progress.ts'
 import type { Print } from '../shared/screen.ts'
+import { whoAmI } from '../shared/who-am-i.ts'
 
 interface Seen {
   name: string
@@ -78,8 +80,9 @@ export function remoteSource(url: string, token: string | undefined, team?: stri
       await ask(remote, 'POST', `api/agents/${encodeURIComponent(agent)}/restart${queryOf(remote)}`)
     },
     say: (query, threadId) => talk(remote, query, threadId),
-    async answer(runId, questionId, answer) {
-      await ask(remote, 'POST', `api/tasks/${encodeURIComponent(runId)}/answers`, { body: { questionId, answer } })
+    async answer({ runId, questionId, approval }, answer) {
+      const body = { questionId, answer, ...(approval && { digest: approval.digest }) }
+      await ask(remote, 'POST', `api/tasks/${encodeURIComponent(runId)}/answers`, { body })
     },
     context: (agent) => agentOf(agent)?.context ?? undefined,
     progress: (agent) => agentOf(agent)?.progress ?? undefined,
@@ -316,7 +319,8 @@ export interface TeamSource {
   watch(signal: AbortSignal): AsyncIterable<Digest>
   restart(agent: string): Promise<void>
   say(query: string, threadId: string): Talk
-  answer(runId: string, questionId: string, answer: string): Promise<void>
+  /** Answers a question as it was shown. */
+  answer(question: DigestQuestion, answer: string): Promise<void>
   /** Returns the figures of an agent's context, where they are at hand. */
   context(agent: string): ContextInfo | undefined
   /** Returns how far an agent is with its turn, where that is at hand. */
@@ -343,8 +347,9 @@ export function localSource(team: Team): TeamSource {
         stop: () => run.cancel('stopped at the terminal'),
       }
     },
-    async answer(runId, questionId, answer) {
-      await team.getRun(runId)?.answer(questionId, answer)
+    async answer({ runId, questionId, approval }, answer) {
+      const who = approval && { by: { id: whoAmI() }, digest: approval.digest }
+      await team.getRun(runId)?.answer(questionId, answer, who)
     },
     context: (agent) => team.getAgent(agent)?.getContext(),
     progress: (agent) => team.getAgent(agent)?.getProgress(),

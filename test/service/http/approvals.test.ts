@@ -63,8 +63,11 @@ function desk(t: Test, approval: true | ApprovalPolicy<{ cents: number }>, optio
     while (team.questions(id).length === 0) await new Promise(setImmediate)
     return team.questions(id)[0]!.questionId
   }
-  const answer = (caller: string, { id, questionId }: { id: string; questionId: string }, given: unknown = 'yes') =>
-    ask(caller, 'POST', `/api/tasks/${id}/answers`, { questionId, answer: given })
+  /** Answers what the question shows now. */
+  const answer = (caller: string, { id, questionId }: { id: string; questionId: string }, given: unknown = 'yes') => {
+    const shown = team.questions().find((question) => question.questionId === questionId)
+    return ask(caller, 'POST', `/api/tasks/${id}/answers`, { questionId, answer: given, digest: shown?.digest })
+  }
   return { team, api, paid, ask, begin, questionOf, answer }
 }
 
@@ -119,12 +122,15 @@ t.test('a refusal says why, and a question says so before', async (t) => {
   const task = await begin('ann:run,watch,approve')
   const own = 'ann:run,watch,approve'
   const refused = await answer(own, task)
-  t.match(refused.body, { code: 'ANSWER_REFUSED', detail: /"ann" began this run and cannot approve it/ })
+  t.match(refused.body, {
+    code: 'ANSWER_REFUSED',
+    detail: 'ann began this run and cannot approve it; somebody else who may approve can.',
+  })
   const shown = async (caller: string) => (await ask(caller, 'GET', '/api/questions')).body.questions
-  t.match(await shown(own), [{ by: 'others', refusal: /"ann" began this run/ }])
+  t.match(await shown(own), [{ by: 'others', refusal: /^ann began this run/ }])
   t.match(await shown('bob:watch'), [{ refusal: /it takes the right approve/ }])
   t.match(await shown('bob:approve'), [{ tool: 'pay', input: { cents: 500 }, refusal: null }])
-  t.match((await ask(own, 'GET', `/api/tasks/${task.id}`)).body.questions, [{ refusal: /"ann" began/ }])
+  t.match((await ask(own, 'GET', `/api/tasks/${task.id}`)).body.questions, [{ refusal: /^ann began/ }])
 })
 
 t.test('who may only approve sees and answers no other question', async (t) => {
@@ -202,9 +208,11 @@ t.test('the program itself is enough, and is believed when it says who answers',
 
 t.test('a policy that is none is refused where the tool is defined', async (t) => {
   const given = { name: 'pay', description: 'Pays.', input: z.object({}), run: () => 1 }
-  for (const approval of [{ by: 'me' }, { when: true }, { quorum: 2 }, { by: null }, [], null, 'yes'])
+  const policies = [{ by: 'me' }, { when: true }, { quorum: 0 }, { quorum: 1.5 }, { quorum: 101 }, { groups: [] }]
+  const more = [{ groups: ['a', 'a'] }, { groups: [''] }, { groups: 'a' }, { most: 1 }, { by: null }, [], null, 'yes']
+  for (const approval of [...policies, ...more])
     t.throws(() => defineTool({ ...given, approval: approval as never }), {
       code: 'CONFIGURATION',
-      message: /approval.*accepted: true, false, a function, or \{ when, by \}/,
+      message: /approval.*accepted: true, false, a function, or \{ when, by, groups, quorum \}/,
     })
 })

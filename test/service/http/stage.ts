@@ -8,7 +8,7 @@ import { type TestTeam, testTeam } from '../../../src/testing.ts'
 export interface Stage {
   team: TestTeam
   api: HttpApi
-  /** Sends a request. `caller`: `id:right,right`, by default one who may do everything. */
+  /** Sends a request. `caller`: `id:right,right:tenant:group,group`, by default one who may do everything. */
   send(method: string, path: string, options?: SendOptions): Promise<Sent>
   /** What the API has logged. */
   logged: { fields: object; text: string }[]
@@ -90,7 +90,8 @@ export async function send(
 }
 
 export const callerOf: HttpApiOptions['authorize'] = ({ headers }) => {
-  const [id, rights = ''] = headers.get('x-caller')?.split(':') ?? []
+  const [id, rights = '', tenant, groups] = headers.get('x-caller')?.split(':') ?? []
   if (id === undefined) return null
-  return { id, may: RIGHTS.filter((right) => rights.split(',').includes(right)) }
+  const may = RIGHTS.filter((right) => rights.split(',').includes(right))
+  return { id, may, ...(tenant && { tenant }), ...(groups && { groups: groups.split(',') }) }
 }
