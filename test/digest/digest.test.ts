@@ -265,9 +265,10 @@ t.test('the fold uses nothing of Node or of a browser', async (t) => {
     'src/runtime/views/digest-line.ts',
     'src/runtime/views/slow.ts',
   ])
+  t.notMatch(sourceFiles.find(({ path }) => path === 'src/shared/text.ts')?.text, /^import/m, 'what slow.ts imports')
   for (const { path, text } of sourceFiles.filter((file) => seen.has(file.path))) {
     t.notMatch(text, /from 'node:|\b(process|Buffer|window|document|globalThis|setTimeout|setInterval)\b/, path)
-    const values = text.match(/^import (?!type).*$/gm) ?? []
+    const values = text.match(/^import (?!type|\{ grouped \} from '\.\.\/\.\.\/shared\/text\.ts').*$/gm) ?? []
     if (!path.startsWith('src/service/')) t.same(values, [], `${path} imports types alone`)
   }
 })

@@ -6,6 +6,8 @@ import type { RunState } from '../../src/runtime/host/run.ts'
 import type { FrameBlock } from '../../src/runtime/log/records.ts'
 import { all, stage } from '../team/stage.ts'
 
+Error.stackTraceLimit = 0 // where an error was made depends on what else Node was at, and its stack is in the log
+
 type Team = ReturnType<typeof plays>
 
 /** A writer that crashes once, a board, tasks, and, for some queries, a wait that nobody can end. */
