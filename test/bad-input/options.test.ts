@@ -101,7 +101,7 @@ const refused: Record<string, [options: unknown, path: string, got: string, says
       play({ strategy: 'magic' }),
       'orchestration.strategy',
       '"magic"',
-      /accepted: sequential, parallel, auction, blackboard, consensus, debate, hierarchical, collaborate, supervisor, custom/,
+      /accepted: sequential, parallel, auction, blackboard, consensus, debate, hierarchical, collaborate, handoff, supervisor, custom/,
     ],
     [play({}), 'orchestration.strategy', 'nothing'],
     [play(undefined), 'orchestration', 'nothing', /an object with a strategy/],

@@ -61,7 +61,7 @@ t.test('an agent that refuses everything, and one that asks again and again', as
 t.test('agents that hand their task back and forth', async (t) => {
   const result = await play(t, { a: passes('b'), b: passes('a') })
   t.equal(result.success, false)
-  t.match(result.error?.message, /maxDelegationDepth is 8/)
+  t.match(result.error?.message, /maxHandoffs is 10/)
 })
 
 t.test('agents that hand their task on in a ring, and refuse it when it comes back', async (t) => {

@@ -28,7 +28,7 @@ t.test('a misspelt strategy names the nearest one', async (t) => {
   const { message, details } = refusal({ strategy: 'sequental' })
   t.match(
     message,
-    /^orchestration\.strategy: got "sequental"; accepted: sequential, parallel, auction, blackboard, consensus, debate, hierarchical, collaborate, supervisor, custom\. Did you mean "sequential"\?/,
+    /^orchestration\.strategy: got "sequental"; accepted: sequential, parallel, auction, blackboard, consensus, debate, hierarchical, collaborate, handoff, supervisor, custom\. Did you mean "sequential"\?/,
   )
   t.equal(details.path, 'orchestration.strategy')
 })
