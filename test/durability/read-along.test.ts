@@ -157,7 +157,7 @@ function teamOf(store: MemoryStore, durability: Durability, complete: ModelClien
 }
 
 async function readParts(run: Run<unknown>, take: (part: StreamPart<unknown>) => void, after = -1): Promise<void> {
-  for await (const part of run.stream({ after })) take(part)
+  for await (const part of run.stream({ after })) if (part.type !== 'speaker') take(part)
 }
 
 async function readFrom(run: Run<unknown>, after?: string): Promise<RuntimeEvent<unknown>[]> {

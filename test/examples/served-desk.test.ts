@@ -20,7 +20,7 @@ t.test('a task asks a person, survives the crash of its clerk, and tells both', 
   for await (const _question of events) break
   const { questions } = (await send(api, 'GET', '/api/questions')).body
   t.match(questions, [{ agent: 'buyer', text: /buy.*lamp/s }])
-  const answer = { questionId: questions[0].questionId, answer: 'yes' }
+  const answer = { questionId: questions[0].questionId, answer: 'yes', digest: questions[0].digest }
   t.equal((await send(api, 'POST', `${path}/answers`, { body: answer })).status, 204)
   const { body: task } = await send(api, 'GET', `${path}?wait=60`)
   t.match(task, { status: 'finished', rehearsed: true, answer: /bought: lamp, 49 EUR/ }) // the tool has run
