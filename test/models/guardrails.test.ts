@@ -151,7 +151,7 @@ t.test('nothing of a role with checks of its answers is streamed; the whole come
   t.same(pieces, ['ac'])
   const parts: string[] = []
   for await (const part of run.stream()) parts.push(part.type === 'text' ? part.text : part.type)
-  t.same(parts, ['ac', 'run.finished'])
+  t.same(parts, ['speaker', 'ac', 'run.finished'])
 })
 
 t.test('a call of a tool passes, is changed or refused: a model is told why, code gets the error', async (t) => {

@@ -116,13 +116,13 @@ export class Customers {
 
   async #boss(): Promise<void> {
     while (!this.#isOver) {
-      const { questions } = await this.#ask<{ questions: { taskId: string; questionId: string }[] }>(
+      const { questions } = await this.#ask<{ questions: { taskId: string; questionId: string; digest: string }[] }>(
         '/api/questions',
         {},
         BOSS,
       )
-      for (const { taskId, questionId } of questions) {
-        const body = JSON.stringify({ questionId, answer: 'yes' })
+      for (const { taskId, questionId, digest } of questions) {
+        const body = JSON.stringify({ questionId, answer: 'yes', digest })
         await this.#ask(`/api/tasks/${taskId}/answers`, { method: 'POST', body }, BOSS, [404, 409])
       }
       await pause(LOOK_MS)
