@@ -115,7 +115,7 @@ t.test('such a run is one like others', async (t) => {
   })
   t.same(
     (await all(run.events())).map(({ type }) => type).filter((type) => !type.startsWith('agent.')),
-    ['run.started', 'message', 'turn.started', 'message', 'turn.finished', 'run.finished'],
+    ['run.started', 'message', 'speaker', 'turn.started', 'message', 'turn.finished', 'run.finished'],
   )
 })
 
