@@ -112,6 +112,7 @@ export class JetStreamStore implements ClusterStore {
     const members = await this.#members.living()
     const others = members.filter(({ id }) => id !== this.#members.self.id)
     const taken = new Set(others.flatMap(({ shards }) => shards))
+    for (const log of this.#open) if (taken.has(log.shard)) void log.compare()
     const all = Array.from({ length: this.#shards }, (_, shard) => shard)
     return { members, free: this.#members.hasListened ? all.filter((shard) => !taken.has(shard)) : [] }
   }

@@ -101,6 +101,13 @@ export class JetStreamLog implements ShardLog {
     if (this.#failure) throw this.#failure
   }
 
+  /** Looks whether somebody has claimed the shard, which is told. Who writes finds out by that. */
+  async compare(): Promise<void> {
+    const next = await this.#messageAt(this.#last + 1).catch(() => undefined)
+    if (!next || this.#work || this.state !== 'open') return
+    if (next.header.get(INCARNATION) !== String(this.#incarnation)) this.#lose(this.#taken())
+  }
+
   async *read(options: ReadOptions = {}): AsyncGenerator<StoredBlock> {
     const { from = 0, signal } = options
     const until = this.#last
@@ -169,7 +176,7 @@ export class JetStreamLog implements ShardLog {
     for (let from = 0; from < bytes.length; from += MESSAGE_BYTES) {
       const isPart = from + MESSAGE_BYTES < bytes.length
       const is = await this.#put(bytes.subarray(from, from + MESSAGE_BYTES), isPart ? this.#end : end, { isPart })
-      if (!is) throw new LogLostError(`shard ${this.shard} was taken by another process`, { shard: this.shard })
+      if (!is) throw this.#taken()
     }
     this.bytes += bytes.length
     this.#end = end
@@ -244,6 +251,10 @@ export class JetStreamLog implements ShardLog {
       await systemClock.sleep(PAUSE_MS) // a broker that led before answers, and is behind
     }
     throw this.#damaged(seq, 'is not there')
+  }
+
+  #taken(): LogLostError {
+    return new LogLostError(`shard ${this.shard} was taken by another process`, { shard: this.shard })
   }
 
   #damaged(seq: number, how: string): LogCorruptError {

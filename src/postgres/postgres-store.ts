@@ -36,7 +36,7 @@ export interface PostgresStoreOptions {
   readonly warn?: (text: string) => void
 }
 
-const VIEW = `select s.shard, s.position::float8, s.owner,
+const VIEW = `select s.shard, s.position::float8, s.owner, s.claim,
     (s.owner is null or s.owner = $5 or not exists (select from dramatis.member m where m.id = s.owner and ${LIVES})) as free
   from dramatis.shard s where s.cluster = $1 and s.shard < $2 order by s.shard`
 export const MEMBERS = `select m.id, m.host, m.pid, m.address, m.version from dramatis.member m
@@ -160,6 +160,8 @@ export class PostgresStore implements ClusterStore {
       this.#database.ask<MemberRow>(MEMBERS, [this.#cluster, this.#shards, suspectMs, ttlMs]),
     ])
     await this.#tellOfCuts(shards.rows, timeline)
+    for (const { shard, claim } of shards.rows)
+      for (const log of this.#logs) if (log.shard === shard && log.claim !== claim) void log.compare()
     const free = this.#database.isInGrace ? [] : shards.rows.filter((row) => row.free).map(({ shard }) => shard)
     const shardsOf = (id: string) => shards.rows.filter(({ owner }) => owner === id).map(({ shard }) => shard)
     return { members: members.rows.map((row) => memberOf(row, shardsOf(row.id))), free }
@@ -330,6 +332,7 @@ interface ShardRow {
   readonly shard: number
   readonly position: number
   readonly owner: string | null
+  readonly claim: string | null
   readonly free: boolean
 }
 

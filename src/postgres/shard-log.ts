@@ -136,7 +136,10 @@ export class PostgresLog implements ShardLog {
     if (this.#failure) throw this.#failure
   }
 
-  /** Compares the log with what this process remembers, and writes again what a failover has lost. */
+  /**
+   * Compares the log with what this process remembers, and writes again what a failover has lost. If somebody else has
+   * claimed the shard, that is told.
+   */
   async compare(): Promise<void> {
     if (this.state !== 'open') return
     await new Promise<void>((resolve) => {

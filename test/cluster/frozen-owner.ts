@@ -8,7 +8,10 @@ import type { Test } from 'tap'
 import type { ClusterStore } from '../../src/runtime/cluster/cluster-store.ts'
 import { appendAll, entries, textOf } from '../../src/runtime/store/contract.ts'
 
-/** Asserts that nothing is written behind its successor. `store` is another process's, of the same cluster. */
+/**
+ * Asserts that nothing is written behind its successor, and that each owner finds out, whether it writes or not. `store`
+ * is another process's, of the same cluster.
+ */
 export async function freezeOwners(
   t: Test,
   store: ClusterStore,
@@ -19,7 +22,8 @@ export async function freezeOwners(
   await store.join({ id: randomUUID() }, () => {})
   const written: number[] = []
   for (let round = 0; round < rounds; round++) {
-    const owner = spawn(process.execPath, [fileURLToPath(new URL('./owner.js', import.meta.url)), url, name])
+    const file = fileURLToPath(new URL('./owner.js', import.meta.url))
+    const owner = spawn(process.execPath, [file, url, name, round % 2 === 1 ? 'idle' : 'writes'])
     t.teardown(() => owner.kill('SIGKILL'))
     const lines = createInterface({ input: owner.stdout })[Symbol.asyncIterator]()
     for (let i = 0; i < 20; i++) written.push(Number((await lines.next()).value))

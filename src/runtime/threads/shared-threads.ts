@@ -121,10 +121,11 @@ class SharedThread {
     void this.base.leave(seat.number).finally(() => {
       late.cancel()
       this.#leaving -= 1
-      if (!this.#seats.delete(seat.number)) return // the whole thread has ended
+      if (!this.#seats.has(seat.number)) return // the whole thread has ended
+      if (this.#seats.size === 1) return this.#end() // it was not the last one when it began to leave
+      this.#seats.delete(seat.number)
       if ([...this.#seats.values()].every(({ team }) => team !== seat.team)) this.#hosts.delete(seat.team)
       seat.exited({ code: 1, error: undefined })
-      if (this.#seats.size === 0) this.#end()
     })
   }
 
