@@ -250,8 +250,12 @@ t.test('HTTP from any process', { skip: !bin && 'no PostgreSQL is installed here
     while (one.team.held.size === 0) await new Promise((resolve) => setTimeout(resolve, 20))
     const run = await one.team.launch('order', { runId: idAt(one, 'a') })
     while ((await run.questions()).length === 0);
-    const listed = async () => (await one.send('GET', '/api/tasks?status=waiting')).body.tasks
-    t.match(await listed(), [{ id: run.id }])
+    const list = async () => (await one.send('GET', '/api/tasks?status=waiting')).body
+    const listed = async () => (await list()).tasks
+    const elsewhere = () => [0, 1, 2, 3].filter((shard) => !one.team.held.has(shard))
+    const first = await list()
+    t.match(first.tasks, [{ id: run.id }])
+    t.same(first.missing, elsewhere(), 'what nobody has told of is said')
     t.equal((await one.send('GET', '/api/tasks/none')).status, 404)
     t.match(warned, [{ host: 'elsewhere', error: /has not answered/ }, { host: 'elsewhere' }])
     const prefer = { body: { query: 'order' }, headers: { prefer: 'respond-async' } }
@@ -265,7 +269,8 @@ t.test('HTTP from any process', { skip: !bin && 'no PostgreSQL is installed here
       t.match(await listed(), [{ id: run.id }], said)
       t.match(warned.pop(), { host: 'elsewhere' }, said)
     }
-    said = '{"tasks":[]}'
+    said = JSON.stringify({ tasks: [], shards: elsewhere() })
+    t.equal((await list()).missing, undefined)
     t.equal((await one.send('HEAD', '/api/tasks')).status, 200)
     t.equal(warned.length, 2)
     t.same([...asked], ['GET'])

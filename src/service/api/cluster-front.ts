@@ -54,7 +54,7 @@ import {
   wantedIn,
   whole,
 } from './cluster-answers.ts'
-import { isList, mergedList, ofShard, type Part, pageOfShard, partIn } from './cluster-lists.ts'
+import { isList, mergedList, ofShard, type Part, pageOfShard, partIn, shardsIn } from './cluster-lists.ts'
 import { ClusterWatch, linesHere } from './cluster-watch.ts'
 import { assertMay, digestFrames, framesOf, placeOf, startOf, waitOf } from './task-handlers.ts'
 
@@ -672,7 +672,11 @@ export class ClusterFront implements Elsewhere {
     const parts: Part[] = [await this.#partHere(call, clusters)]
     for (const cluster of clusters)
       for await (const part of this.#asked(call, cluster, (response) => partOf(call, response))) parts.push(part)
-    return json(mergedList(call, parts))
+    const [cluster, ...more] = clusters
+    const told = new Set(parts.flatMap(shardsIn))
+    const all = cluster && more.length === 0 ? Array.from({ length: cluster.team.shards }, (_, shard) => shard) : []
+    const missing = call.name === 'listQuestions' ? [] : all.filter((shard) => !told.has(shard))
+    return json({ ...mergedList(call, parts), ...(missing.length > 0 && { missing }) })
   }
 
   /** Returns the part for another process, which asks once for each team: of questions only those of that one. */
@@ -691,7 +695,7 @@ export class ClusterFront implements Elsewhere {
         const response = served && (await this.#plain(pageOfShard(call, shard), served))
         if (response) parts.push(ofShard(call, (await response.json()) as Part, shard))
       }
-    return mergedList(call, parts)
+    return { ...mergedList(call, parts), shards: parts.flatMap(shardsIn) }
   }
 
   /** A request about something that one shard has, such as a dead letter: the first one that knows it answers. */

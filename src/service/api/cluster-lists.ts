@@ -53,11 +53,15 @@ export function pageOfShard<Call extends Asked>(call: Call, shard: number): Call
   return { ...call, query: { ...call.query, [cursor]: placesIn(call.query[cursor], cursor)[shard] } }
 }
 
-/** Returns a part whose items say where they are. */
+/** Returns a part that says of which shard it is, and whose items do where a page has places. */
 export function ofShard({ name }: Asked, part: Part, shard: number): Part {
   const { items, cursor } = LISTS[name]!
-  return cursor === undefined ? part : { ...part, [items]: itemsOf(part, items).map((item) => ({ ...item, shard })) }
+  const shown = itemsOf(part, items).map((item) => (cursor === undefined ? item : { ...item, shard }))
+  return { ...part, [items]: shown, shards: [shard] }
 }
+
+/** Returns the shards of which a part tells. */
+export const shardsIn = ({ shards }: Part): readonly unknown[] => (Array.isArray(shards) ? shards : [])
 
 /** Returns several parts as one page. */
 export function mergedList({ name, query }: Asked, parts: readonly Part[]): Part {

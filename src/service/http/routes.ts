@@ -259,7 +259,7 @@ export const routes = {
     answers: {
       200: {
         description: 'waits',
-        json: z.object({ waits: z.array(shapes.wait), cycles: z.array(shapes.waitCycle) }),
+        json: z.object({ waits: z.array(shapes.wait), cycles: z.array(shapes.waitCycle), ...shapes.ofCluster }),
       },
     },
     errors: [404],
@@ -272,7 +272,7 @@ export const routes = {
     answers: {
       200: {
         description: 'turns',
-        json: z.object({ turns: z.array(shapes.openTurn), judgement: shapes.judgement }),
+        json: z.object({ turns: z.array(shapes.openTurn), judgement: shapes.judgement, ...shapes.ofCluster }),
       },
     },
     errors: [404],
@@ -282,7 +282,7 @@ export const routes = {
     summary: 'Lists what is used of the limits on tokens now: of a team, and of its tasks under way',
     rights: ['watch'],
     query: z.strictObject({ team: teamName, shard }),
-    answers: { 200: { description: 'budgets', json: z.object({ budgets: z.array(shapes.budgetUse) }) } },
+    answers: { 200: { description: 'budgets', json: z.object({ budgets: z.array(shapes.budgetUse), ...shapes.ofCluster }) } },
     errors: [404],
   }),
   watchTeam: route({
@@ -312,7 +312,7 @@ export const routes = {
         .describe('1: with how far each model agent is, which is read from the log for it'),
     }),
     answers: {
-      200: { description: 'agents as they are now', json: z.object({ agents: z.array(shapes.listedAgent) }) },
+      200: { description: 'agents as they are now', json: z.object({ agents: z.array(shapes.listedAgent), ...shapes.ofCluster }) },
     },
     errors: [404],
   }),
@@ -360,7 +360,7 @@ export const routes = {
     answers: {
       200: {
         description: 'a page of letters',
-        json: z.object({ letters: z.array(shapes.deadLetter), next: z.string().nullable() }),
+        json: z.object({ letters: z.array(shapes.deadLetter), next: z.string().nullable(), ...shapes.ofCluster }),
       },
     },
     errors: [404, 422],

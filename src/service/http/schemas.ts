@@ -168,9 +168,15 @@ export const thread = z.object({
   tasks: z.array(z.string()).describe('ids of its tasks, the newest first'),
 })
 
+/** What a list over several processes has beside its items. */
+export const ofCluster = {
+  missing: z.array(z.int()).optional().describe('shards of a cluster that no process has told of just now, if any'),
+}
+
 export const taskList = z.object({
   tasks: z.array(taskSummary),
   next: z.string().nullable().describe('`before` of the next page; null at the end'),
+  ...ofCluster,
 })
 
 /** A part of a message. One of 64 KiB and more has `hash` and `bytes` in place of `data`. */
