@@ -282,7 +282,9 @@ export const routes = {
     summary: 'Lists what is used of the limits on tokens now: of a team, and of its tasks under way',
     rights: ['watch'],
     query: z.strictObject({ team: teamName, shard }),
-    answers: { 200: { description: 'budgets', json: z.object({ budgets: z.array(shapes.budgetUse), ...shapes.ofCluster }) } },
+    answers: {
+      200: { description: 'budgets', json: z.object({ budgets: z.array(shapes.budgetUse), ...shapes.ofCluster }) },
+    },
     errors: [404],
   }),
   watchTeam: route({
@@ -312,7 +314,10 @@ export const routes = {
         .describe('1: with how far each model agent is, which is read from the log for it'),
     }),
     answers: {
-      200: { description: 'agents as they are now', json: z.object({ agents: z.array(shapes.listedAgent), ...shapes.ofCluster }) },
+      200: {
+        description: 'agents as they are now',
+        json: z.object({ agents: z.array(shapes.listedAgent), ...shapes.ofCluster }),
+      },
     },
     errors: [404],
   }),

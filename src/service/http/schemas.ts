@@ -168,7 +168,7 @@ export const thread = z.object({
   tasks: z.array(z.string()).describe('ids of its tasks, the newest first'),
 })
 
-/** What a list over several processes has beside its items. */
+/** Fields beside the items of a list over several processes. */
 export const ofCluster = {
   missing: z.array(z.int()).optional().describe('shards of a cluster that no process has told of just now, if any'),
 }
