@@ -130,6 +130,8 @@ export type {
   Run,
   RunOptions,
   RunOwner,
+  SteerInfo,
+  SteerReceipt,
   TextOptions,
   ThreadView,
 } from './runtime/runs/run.ts'
@@ -138,8 +140,9 @@ export type { ApprovalAnswer, ApprovedCall } from './actors/definition/approval.
 export type { ApprovalPolicy, ApprovalRule, Approvers } from './actors/definition/tool.ts'
 export type { Answerer, AnswerOptions } from './runtime/verbs/approvals.ts'
 export type { OpenQuestionInfo } from './runtime/verbs/questions.ts'
+export type { SteerOptions } from './runtime/verbs/steering.ts'
 export type { Contribution, ContributionReport, MultiAgentResult } from './runtime/runs/result.ts'
-export type { Agreed, NamedWait, QuestionVoted } from './runtime/log/records.ts'
+export type { Agreed, NamedWait, QuestionVoted, Steered, SteerRead } from './runtime/log/records.ts'
 export type { AgentView, MailboxView, MessageView, RunMoment, RunReplay, RunView } from './runtime/views/team-fold.ts'
 export type { RuntimeEvent } from './runtime/runs/events.ts'
 export type {
@@ -210,6 +213,7 @@ export {
   StepMismatchError,
   CancelledError,
   RunAbortedError,
+  RunEndedError,
   RunTimeoutError,
   LogCorruptError,
   LogHeldError,

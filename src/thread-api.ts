@@ -45,6 +45,7 @@ export const {
   StepMismatchError,
   CancelledError,
   RunAbortedError,
+  RunEndedError,
   RunTimeoutError,
   LogCorruptError,
   LogHeldError,

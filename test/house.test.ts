@@ -21,8 +21,8 @@ const rooms: ReadonlyMap<string, number> = new Map(
     'runtime/settings': 8,
     'runtime/log': 7,
     'runtime/threads': 7,
-    'runtime/host': 19, // moments of the wall clock
-    'runtime/verbs': 20, // a call of a list of models; who may agree to a call, how many have to, and to what
+    'runtime/host': 20, // moments of the wall clock; what people say to a run
+    'runtime/verbs': 21, // a call of a list of models; who may agree to a call, how many have to, and to what; words of people in prompts
     'runtime/supervision': 11,
     'runtime/observers': 10,
     'runtime/runs': 18, // events as they are told to others
@@ -65,7 +65,7 @@ const limits: readonly { of: RegExp; only?: RegExp; never?: RegExp }[] = [
 ]
 /** Started by their URL: nothing may run them by importing them. */
 const entries = ['src/actors/thread/thread-entry.ts', 'src/actors/turn/tool-entry.ts']
-const MOST_LINES = 116_200 // a live view over all processes; what hangs is told; a second engine; another model answers; a conversation is handed on; approvals of several people
+const MOST_LINES = 117_100 // words to a run while it works; a live view over all processes; what hangs is told; a second engine; another model answers; a conversation is handed on; approvals of several people
 const LONGEST_FILE = 784
 const forbiddenFolders = ['utils', 'util', 'common', 'types', 'helpers']
 

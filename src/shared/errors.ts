@@ -181,6 +181,7 @@ export type ErrorCode =
   | 'TEAM_OVERLOADED'
   | 'TEAM_CLOSED'
   | 'UNKNOWN_RUN'
+  | 'RUN_ENDED'
   | 'ANSWER_REFUSED'
 
 /** An error as data: in a log, in a reply over HTTP, between two threads. */
@@ -385,6 +386,8 @@ export class TeamOverloadedError extends coded('TEAM_OVERLOADED') {}
 export class TeamClosedError extends coded('TEAM_CLOSED') {}
 /** No run has that id, or it has left the log. */
 export class UnknownRunError extends coded('UNKNOWN_RUN') {}
+/** The run has ended, or does not go on here: words for it (`run.steer`) are the query of another run. */
+export class RunEndedError extends coded('RUN_ENDED') {}
 /** Somebody answered an approval that is for others, or has changed: `details` has runId, questionId, by and how. */
 export class AnswerRefusedError extends coded('ANSWER_REFUSED') {}
 
@@ -435,6 +438,7 @@ const classes: { readonly [Code in ErrorCode]: Coded<Code> } = {
   TEAM_OVERLOADED: TeamOverloadedError,
   TEAM_CLOSED: TeamClosedError,
   UNKNOWN_RUN: UnknownRunError,
+  RUN_ENDED: RunEndedError,
   ANSWER_REFUSED: AnswerRefusedError,
 }
 

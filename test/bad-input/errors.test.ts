@@ -55,6 +55,7 @@ const classes: Record<ErrorCode, string> = {
   TEAM_OVERLOADED: 'TeamOverloadedError',
   TEAM_CLOSED: 'TeamClosedError',
   UNKNOWN_RUN: 'UnknownRunError',
+  RUN_ENDED: 'RunEndedError',
   ANSWER_REFUSED: 'AnswerRefusedError',
 }
 

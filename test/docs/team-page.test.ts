@@ -71,6 +71,8 @@ const run: Members<Run> = {
   speaker: true,
   startedAt: true,
   status: true,
+  steer: true,
+  steers: true,
   stream: true,
   tasks: true,
   tenant: true,

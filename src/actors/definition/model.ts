@@ -45,6 +45,8 @@ export interface ModelMessage {
   content: Content
   toolCallId?: string
   toolCalls?: ToolCall[]
+  /** Id of the words that somebody has said to the run, if the message has them. */
+  steerId?: string
 }
 
 /** Reason why a model has stopped. */
@@ -199,6 +201,8 @@ export interface ModelAnswer {
   finishReason: FinishReason
   rehearsed: boolean
   model: string
+  /** Messages of people that stood last in the prompt: the conversation goes on with them, then with the answer. */
+  steered?: ModelMessage[]
 }
 
 export const NO_TOKENS: TokenUsage = Object.freeze({ inputTokens: 0, outputTokens: 0, totalTokens: 0, calls: 0 })

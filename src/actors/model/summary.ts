@@ -110,6 +110,10 @@ export function summaryRequest(
   return [system, { role: 'user', content: fitting.length > 0 ? transcript : cutShort(transcript, room) }]
 }
 
+/** Checks for a request for a summary. */
+export const asksForSummary = ([first]: readonly ModelMessage[]): boolean =>
+  typeof first?.content === 'string' && first.content.startsWith(ASK)
+
 /** Returns a message as a line of a transcript. */
 export function spoken({ role, content, toolCalls = [] }: ModelMessage): string {
   const calls = toolCalls.map(({ name, input }) => `(calls ${name} ${input})`)

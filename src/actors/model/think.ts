@@ -176,6 +176,8 @@ export type Background<T> = Remembered & {
 }
 
 export const MAX_ROUNDS = 12
+/** The model has words of people still to read. */
+const STEERED = Symbol('steered')
 /** Verb that ends a turn without an answer. */
 const REFUSE = 'refuse'
 /** Number of rounds with an answer of a person that do not count: an answer may come from a program that has no end. */
@@ -297,6 +299,7 @@ class Loop<T> {
         this.#answeredRounds += 1
         round -= 1 // what a person answers is progress
       }
+      if (answer.steered) round -= 1 // what people say is to be done, too
       if (round < this.#maxRounds) continue
       if (this.#turn.delegated.hasNews) {
         await this.#tellOutcomes()
@@ -304,6 +307,7 @@ class Loop<T> {
         continue
       }
       const result = await this.#escalate(guided)
+      if (result === STEERED) continue
       if (result !== undefined) return this.#ended(answer, result)
       guided = true
       round = 0
@@ -355,6 +359,7 @@ class Loop<T> {
     const answer = await this.#turn.ask(call, this.#request.signal)
     this.#usage = addUsage(this.#usage, answer.usage)
     this.#rehearsed ||= answer.rehearsed
+    if (answer.steered) this.#said.push(...answer.steered)
     return answer
   }
 
@@ -410,9 +415,10 @@ class Loop<T> {
 
   /**
    * Asks the manager once when the rounds are used up. With guidance the model has as many rounds again. If another
-   * agent has done the task, its answer is the answer. Without help the turn refuses.
+   * agent has done the task, its answer is the answer. Words of people that are still to be read come before all that.
+   * Without help the turn refuses.
    */
-  async #escalate(guided: boolean): Promise<string | undefined> {
+  async #escalate(guided: boolean): Promise<string | typeof STEERED | undefined> {
     const { context } = this.#turn
     const rounds = guided ? 2 * this.#maxRounds : this.#maxRounds
     const of = this.#subTask === 0 ? '' : ` in sub-task ${this.#subTask}`
@@ -422,6 +428,7 @@ class Loop<T> {
     const outcome = await context.escalate(reason, { rounds, summary })
     if (outcome.kind === 'unresolved') throw context.refuse(`${reason}. ${outcome.reason}`)
     if (outcome.kind !== 'guidance') return outcome.result.content
+    if (outcome.guidance === '') return STEERED
     const content = `You have called tools for ${rounds} rounds without an answer. Your manager says: ${outcome.guidance}`
     this.#said.push({ role: 'user', content })
     return undefined

@@ -185,6 +185,8 @@ interface Escalation {
 export interface EscalationView {
   managers: string[]
   done: string[]
+  /** True if a model has words of people still to read. */
+  isSteered?: true
 }
 
 /** Arguments of the host call after a manager has given the task to another agent. */
@@ -208,7 +210,8 @@ export async function escalate(turn: Turn, reason: string, details: object = {})
   const agent = turn.role.name
   const { content = '', structuredData = null } = turn.start.message ?? {}
   const task = { id: taskId, description: content, structuredData }
-  const { managers, done } = (await turn.call('managers', {})) as EscalationView
+  const { managers, done, isSteered } = (await turn.call('managers', {})) as EscalationView
+  if (isSteered) return { kind: 'guidance', guidance: '' } // people have said what to do
   const escalation: Escalation = { from: agent, reason, details, done, task, passedBy: [] }
   for (const manager of managers) {
     const outcome = await decided(turn, manager, escalation)

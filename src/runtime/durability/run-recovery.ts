@@ -294,6 +294,7 @@ function tally(entries: readonly LogEntry[], state: RunState): void {
       state.spent.add(entry)
       state.rehearsed ||= entry.rehearsed
     } else if (entry.kind === 'model.switched') state.speaking.set(entry.entry, entry.to)
+    else if (entry.kind === 'steer' || entry.kind.startsWith('steer.')) state.steered(entry)
     else if (entry.kind === 'task') {
       const { task, error } = entry
       state.tasks.set(task.id, task)

@@ -39,6 +39,7 @@ import { canonical, own } from '../../shared/values.ts'
 import type { Agreed, AskedWith, Launched, LogEntry, LoggedOutput } from '../log/records.ts'
 import { RunLog } from '../log/run-log.ts'
 import type { TokenLimit, TraceHeaders } from '../settings/options.ts'
+import { Steering } from './steering.ts'
 
 /** Field of a run's metadata with the id of its caller. */
 export const CALLER = 'caller'
@@ -363,6 +364,8 @@ export class RunState {
   readonly successors = new Map<string, string>()
   /** Number of open delegations that each task waits for. */
   readonly delegated = new Map<string, number>()
+  /** Words that people have said to it. Made with the first of them. */
+  #steering: Steering | undefined
   readonly failures: { agent: string; taskId?: string; error: DramatisError }[] = []
   /** First message about the entry that was written last. Messages to other subscribers are copies of it. */
   told: { entry: BlackboardEntry; message: Memory; agents: Set<number> } | undefined
@@ -428,6 +431,17 @@ export class RunState {
     if (!given || !before?.written || before.from === 'resumer') return
     given.assertIs(before.written.logged, before.jsonSchema)
     if (before.from === 'log' && !this.over) this.output = given.goOnFrom(before)
+  }
+
+  /** Words that people have said to it; undefined if nobody has. */
+  get steering(): Steering | undefined {
+    return this.#steering
+  }
+
+  /** Notes what the log has of the words of people. */
+  steered(record: LogEntry): void {
+    this.#steering ??= new Steering()
+    this.#steering.see(record)
   }
 
   clockOn(clock: StoppableClock): void {

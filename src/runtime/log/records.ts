@@ -4,6 +4,7 @@
  */
 
 import type { ApprovedCall } from '../../actors/definition/approval.ts'
+import type { Content } from '../../actors/definition/content.ts'
 import type { SharedScope, SyncResult } from '../../actors/definition/context.ts'
 import type { ModelMessage, TokenUsage, Watched } from '../../actors/definition/model.ts'
 import type { AgentRole } from '../../actors/definition/role.ts'
@@ -192,6 +193,21 @@ export interface QuestionVoted {
   digest: string
   input?: unknown
   text?: string
+}
+
+/** Words that somebody has said to a run. `to`: null: to all of its agents; `by`: null: nobody is known. */
+export interface Steered {
+  readonly steerId: string
+  readonly text: string
+  readonly to: string | null
+  readonly by: string | null
+}
+
+/** Words that a model agent has read. `messageId`: message of its turn. */
+export interface SteerRead {
+  readonly steerId: string
+  readonly agent: string
+  readonly messageId: string
 }
 
 /** Options of a run that a later process needs to go on with it. Keys of models are never among them. */
@@ -410,6 +426,20 @@ export type HostRecord =
         digest?: string
       }
     >
+  /**
+   * Somebody has said words to the run. `content`: its parts, if they are more than a text. `to`: the agent that they
+   * are for; null: all. `interrupts`: calls of models under way were cut for them.
+   */
+  | OfKind<'steer', Steered & { content?: Content; interrupts?: true }>
+  /**
+   * Words stand in the prompt of a model agent from that call on. `superseded`: number of answers of the run that words
+   * have superseded by then.
+   */
+  | OfKind<'steer.read', SteerRead & { callId: string; superseded?: number }>
+  /** That call has no answer: its agent reads the words of its prompt once more. */
+  | OfKind<'steer.again', { agent: string; callId: string }>
+  /** The run ends, and nobody whom the words were for has read them. */
+  | OfKind<'steer.unread', Steered>
   /** A question was closed without an answer. */
   | OfKind<'question.closed', { agent: string; questionId: string; how: 'withdrawn' | 'late' }>
   | OfKind<'alarm', Alarm>
@@ -474,7 +504,7 @@ export type HostRecord =
       OfWatchedCall & { part: 'text' | 'reasoning' | 'tool_input'; text: string; toolCallId?: string; tool?: string }
     >
   /** The pieces of a call are void until here; for 'tool_calls' only its text, which is not the answer. */
-  | OfKind<'model.superseded', OfWatchedCall & { reason: 'tool_calls' | 'retried' }>
+  | OfKind<'model.superseded', OfWatchedCall & { reason: 'tool_calls' | 'retried' | 'steered' }>
   /** Another model of a list is asked. `heard`: words of the first that do not count. */
   | OfKind<'model.switched', ModelSwitched>
   /** A guardrail has decided. `agent`: null for the query and the answer of the run. */
@@ -521,6 +551,7 @@ const kept = { isKept: true } as const
 const MOVE = ['agent', 'step', 'from', 'to', 'messageId'] as const
 const HANDOFF = [...MOVE, 'summary'] as const
 const TURN = ['agent', 'messageId', 'attempt'] as const
+const STEERED = ['steerId', 'text', 'to', 'by'] as const
 
 type Kept = KeptRecord['kind']
 
@@ -561,6 +592,10 @@ const KINDS: { readonly [Kind in Kept]: typeof kept } & {
   'runs.gone': kept,
   shared: kept,
   state: kept,
+  steer: { event: STEERED },
+  'steer.again': {},
+  'steer.read': { event: ['steerId', 'agent', 'messageId'] },
+  'steer.unread': { event: STEERED },
   'step.mismatch': { event: ['agent', 'messageId', 'error'] },
   subscribed: kept,
   sync: { event: ['point', 'result'] },

@@ -18,6 +18,8 @@ import type {
   ModelSwitched,
   OfWatchedCall,
   QuestionVoted,
+  Steered,
+  SteerRead,
   ToolFinished,
   ToolProgress,
   ToolStarted,
@@ -120,9 +122,9 @@ export type RuntimeEvent<T = undefined> =
     >
   /**
    * Pieces of a call until here are void: its text, since the round ended in tool calls ('tool_calls'), or all of them,
-   * since the call is made again ('retried').
+   * since the call is made again ('retried'), or made anew with words that somebody has said to the run ('steered').
    */
-  | Event<'model.superseded', OfWatchedCall & { reason: 'tool_calls' | 'retried' }>
+  | Event<'model.superseded', OfWatchedCall & { reason: 'tool_calls' | 'retried' | 'steered' }>
   /** A guardrail has decided. `agent`: null for the query and the answer of the run; `reason`: of a refusal. */
   | Event<'model.switched', ModelSwitched>
   | Event<'guardrail', GuardrailDecided>
@@ -193,6 +195,12 @@ export type RuntimeEvent<T = undefined> =
    * earlier yeses are void.
    */
   | Event<'question.voted', QuestionVoted>
+  /** Somebody, `by`, has said words to the run (`run.steer`): to the agent `to`, or to all of them (null). */
+  | Event<'steer', Steered>
+  /** A model agent has the words in its prompt from now on. */
+  | Event<'steer.read', SteerRead>
+  /** The run ends, and nobody whom the words were for has read them. */
+  | Event<'steer.unread', Steered>
   /**
    * A question is not open any more. 'answered': with its `answer`, and with the `input` that replaces the tool's, or
    * the `reason` against the call, and `by`, the people: none if the program has answered; `digest` names what they
@@ -255,6 +263,9 @@ const EVENT_TYPES = Object.keys({
   question: 0,
   'question.closed': 0,
   'question.voted': 0,
+  steer: 0,
+  'steer.read': 0,
+  'steer.unread': 0,
   deadlock: 0,
   livelock: 0,
   stall: 0,

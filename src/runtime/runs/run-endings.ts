@@ -19,6 +19,7 @@ import { rememberHandedAnswers, speakerIn } from '../host/handed-answers.ts'
 import { KEPT_BYTES, RunOutput, type RunState } from '../host/run.ts'
 import { framesOf, type RunLog } from '../log/run-log.ts'
 import type { Supervisor } from '../supervision/host.ts'
+import { recordUnread } from '../verbs/steering.ts'
 import { cancelOpenTasks } from '../verbs/task-board.ts'
 import type { ThreadStore } from './conversations.ts'
 import type { InterruptedRuns } from './interrupted-runs.ts'
@@ -296,17 +297,24 @@ export class RunEndings {
   }
 
   /** Notes who has spoken last, if the thread of the run is to go on with that agent. */
-  #rememberSpeaker({ handle: { state }, target }: RunEntry): void {
+  #rememberSpeaker(entry: RunEntry): void {
+    const { handle, target } = entry
+    const { state } = handle
     const { threadId } = state
     if (threadId === undefined || target.settings.isAgent || !this.#entries.settings.floor) return
-    const { agentStates, directory, journal } = this.#supervisor
+    const { agentStates, journal } = this.#supervisor
     const { owners } = agentStates.conversations
-    const speaker = speakerIn(state.log, state.index, (index) => directory.name(index))
+    const speaker = this.#speakerOf(entry)
     if (speaker === null) return // the log has given it up
     state.spoken = speaker
     const { owner = null } = owners.get(threadId) ?? {}
     owners.set({ threadId, owner, speaker })
     journal.keep(state, { kind: 'thread', threadId, owner, speaker })
+  }
+
+  #speakerOf({ handle: { state } }: RunEntry): string | null {
+    const { directory } = this.#supervisor
+    return speakerIn(state.log, state.index, (index) => directory.name(index))
   }
 
   /** Returns the output of the role that has given the answer of a run, if it has one. */
@@ -353,6 +361,8 @@ export class RunEndings {
     this.#interrupted.release(state) // what was set aside is left over now
     supervisor.journal.tell()
     if ('error' in ending) windDown(supervisor, state, ending.error)
+    if (state.steering && status !== 'interrupted')
+      recordUnread(supervisor, state, 'error' in ending ? null : this.#speakerOf(entry))
     const boardRevision = supervisor.boards.revisionFor(state)
     state.boardRevision = boardRevision
     const { at } = supervisor.journal.record(state, {

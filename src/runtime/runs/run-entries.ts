@@ -271,7 +271,8 @@ export class RunEntries {
     this.tracing = tracing
     this.holds = new Holds(supervisor.clock)
     this.line = new RunLine(settings, this.holds, acts.begin, room)
-    this.host = new RunViews(supervisor, { ...acts, resultOf: (runId) => this.find(runId)?.result })
+    const resultOf = (runId: string) => this.find(runId)?.result
+    this.host = new RunViews(supervisor, { ...acts, inputChecks: settings.guards.input, resultOf })
   }
 
   add(entry: RunEntry): void {

@@ -1,17 +1,20 @@
 /** Handle of a run for its caller: its result, its events as they happen, and a way to end it. */
 
 import type { ApprovalAnswer } from '../../actors/definition/approval.ts'
+import type { Content } from '../../actors/definition/content.ts'
 import type { TokenUsage } from '../../actors/definition/model.ts'
+import type { Guardrail } from '../../actors/definition/role.ts'
 import type { AgentTask } from '../../actors/definition/task.ts'
 import type { Blackboard } from '../../blackboard/entry.ts'
 import { type BlackboardView, readOnly } from '../../blackboard/views.ts'
 import type { TypedMessage } from '../../mailbox/message.ts'
-import { oneOf, shape } from '../../shared/checks.ts'
+import { oneOf, refused, shape } from '../../shared/checks.ts'
 import type { ConfigurationError, ErrorCode } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
 import { USER_INDEX } from '../host/directory.ts'
 import { speakerIn } from '../host/handed-answers.ts'
 import { callerIn, directoryOf, type RunState } from '../host/run.ts'
+import type { SteerWords } from '../host/steering.ts'
 import { lastSeq, type RunLog } from '../log/run-log.ts'
 import type { Redactor } from '../logging/redactor.ts'
 import type { Supervisor } from '../supervision/host.ts'
@@ -19,6 +22,7 @@ import type { AnswerOptions } from '../verbs/approvals.ts'
 import { redactedBlackboard } from '../verbs/boards.ts'
 import { asRootObject, rootPartIn } from '../verbs/gateway.ts'
 import { answerQuestion, type OpenQuestionInfo, openQuestionsOf } from '../verbs/questions.ts'
+import { hasEnded, readSteerOptions, type SteerOptions } from '../verbs/steering.ts'
 import { type EventPosition, type RuntimeEvent, readPosition, readTypes } from './events.ts'
 import { type EventSource, eventsOf, passOver, StatusFold } from './log-events.ts'
 import type { MultiAgentResult } from './result.ts'
@@ -29,8 +33,11 @@ import {
   listedQuery,
   type Run,
   type RunStatus,
+  type SteerInfo,
+  type SteerReceipt,
   type TextOptions,
 } from './run.ts'
+import { readQuery } from './run-options.ts'
 import { SPOKEN, SpokenWords, STREAMED, type StreamPart, StreamParts } from './stream-parts.ts'
 import { historyOf, type OrchestrationTrace, traceOf } from './trace.ts'
 
@@ -259,6 +266,37 @@ export class RunHandle<T> implements Run<T> {
     await answerQuestion(this.state, questionId, answer, options)
     await this.host.written()
   }
+  async steer(words: string | Content, given: SteerOptions = {}): Promise<SteerReceipt> {
+    const options = readSteerOptions(given)
+    const { text, parts } = readQuery(words, 'words')
+    if (text.trim() === '' && !parts) throw refused('words', words, 'a text that is not empty, or parts')
+    if (this.#settled && !this.state.steering?.words.has(options.id ?? ''))
+      throw hasEnded(this.state, this.#status === 'interrupted')
+    const said = await this.host.say(this.state, parts ?? text, options)
+    await this.host.written()
+    const { result } = this
+    const settledAs = () => this.state.steering?.outcomeOf(said) ?? 'unread'
+    const { id, at, text: kept, to, by } = said
+    return {
+      ...this.host.redactor.data({ id, at, text: kept, to, by }),
+      get readBy() {
+        return [...said.readBy]
+      },
+      get settled() {
+        return result.then(settledAs, settledAs)
+      },
+    }
+  }
+  get steers(): readonly SteerInfo[] {
+    const { steering } = this.state
+    return this.host.redactor.data(
+      Array.from(steering?.words.values() ?? [], (said) => {
+        const { id, at, text, to, by, readBy } = said
+        const settled = this.#settled && this.#status !== 'interrupted' ? steering!.outcomeOf(said) : null
+        return { id, at, text, to, by, readBy: [...readBy], settled }
+      }),
+    )
+  }
   get questions(): readonly OpenQuestionInfo[] {
     return this.host.redactor.data(openQuestionsOf(this.state))
   }
@@ -379,6 +417,8 @@ class EventReader {
 interface Acts {
   cancel(run: RunState, reason: string): void
   started(): Promise<void>
+  /** Guardrails of the team for what people say. */
+  readonly inputChecks: readonly Guardrail<string>[]
   resultOf(runId: string): MultiAgentResult<unknown> | undefined
 }
 
@@ -394,6 +434,12 @@ export class RunViews implements EventSource {
 
   cancel(run: RunState, reason: string): void {
     this.#acts.cancel(run, reason)
+  }
+
+  /** Takes words for a run, once its log is open. */
+  async say(run: RunState, words: Content, options: SteerOptions): Promise<SteerWords> {
+    if (this.logName === undefined) await this.#acts.started()
+    return this.#supervisor.steers.say(run, words, options, this.#acts.inputChecks)
   }
 
   resultOf(runId: string): MultiAgentResult<unknown> | undefined {

@@ -137,10 +137,10 @@ export interface Query {
  *
  * @throws ConfigurationError that names the part, what came and what is accepted.
  */
-export function readQuery(query: unknown): Query {
+export function readQuery(query: unknown, path = 'query'): Query {
   if (typeof query === 'string') return { text: query, parts: undefined }
-  if (!reading('query', () => Array.isArray(query))) throw refused('query', query, 'a text or a list of parts')
-  const fault = reading('query', () => partsFault(query, 'query'))
+  if (!reading(path, () => Array.isArray(query))) throw refused(path, query, 'a text or a list of parts')
+  const fault = reading(path, () => partsFault(query, path))
   if (fault) throw refused(fault.path, fault.value, fault.needed)
   const parts = messageParts(query as Content)
   const text = textOf(parts)

@@ -1,6 +1,7 @@
 /** A run as its caller sees it, and the options that it takes. The handle itself is in run-handle.ts. */
 
 import type { ApprovalAnswer } from '../../actors/definition/approval.ts'
+import type { Content } from '../../actors/definition/content.ts'
 import type { ModelMessage, TokenUsage } from '../../actors/definition/model.ts'
 import type { AgentTask } from '../../actors/definition/task.ts'
 import type { ModelSchema } from '../../actors/definition/tool.ts'
@@ -13,6 +14,7 @@ import type { Redactor } from '../logging/redactor.ts'
 import type { TokenLimit } from '../settings/options.ts'
 import type { AnswerOptions } from '../verbs/approvals.ts'
 import type { OpenQuestionInfo } from '../verbs/questions.ts'
+import type { SteerOptions } from '../verbs/steering.ts'
 import type { RuntimeEvent } from './events.ts'
 import type { MultiAgentResult } from './result.ts'
 import type { StreamPart } from './stream-parts.ts'
@@ -249,6 +251,33 @@ export interface TextOptions {
   only?: 'answer' | undefined
 }
 
+/** Words that people have said to a run (`run.steer`). */
+export interface SteerInfo {
+  id: string
+  /** Epoch ms. */
+  at: number
+  text: string
+  /** Agent that they are for; null: all of the run. */
+  to: string | null
+  /** Person who has said them; null: nobody is known. */
+  by: string | null
+  /** Model agents that have them in a prompt. */
+  readBy: readonly string[]
+  /** What has become of them; null as long as the run goes on. */
+  settled: 'read' | 'unread' | null
+}
+
+/** What `run.steer` gives for words that stand in the log. */
+export interface SteerReceipt extends Omit<SteerInfo, 'settled'> {
+  /** Model agents that have read them so far. */
+  readonly readBy: readonly string[]
+  /**
+   * Resolves when the run has ended: 'unread' if the agent that they were for has not read them, or without `to` the
+   * one that has given the answer; in a run that fails, or that no model speaks for, if nobody has.
+   */
+  readonly settled: Promise<'read' | 'unread'>
+}
+
 /**
  * Handle of a run for its caller.
  *
@@ -306,6 +335,22 @@ export interface Run<T = undefined> {
    * question stays open. It does so too after an `AnswerRefusedError`, for an approval that `by` may not give.
    */
   answer(questionId: string, answer: string | ApprovalAnswer, options?: AnswerOptions): Promise<void>
+  /**
+   * Says something to the run while it works: each model agent of the run gets it once, last in its next prompt. Agents
+   * with code get a broadcast of `$user` in `observe`. Resolves when the words are in the log. An answer of the run that
+   * was made without them does not count: its agent is asked again, up to 20 times. Words are never the answer of a
+   * question.
+   *
+   * Rejects with `RunEndedError` if the run has ended: begin another of its thread. With `GuardrailError` if a guardrail
+   * of the team, or of an agent that they are for, refuses the words.
+   *
+   * @example
+   * const said = await run.steer('Only those in Europe.')
+   * console.log(await said.settled, said.readBy) // 'read' ['writer']
+   */
+  steer(words: string | Content, options?: SteerOptions): Promise<SteerReceipt>
+  /** What was said to the run by now, in order. */
+  readonly steers: readonly SteerInfo[]
   /** Questions of this run that nobody has answered yet, in the order in which they were asked. */
   readonly questions: readonly OpenQuestionInfo[]
   /** Tasks that the script has given so far, with their status. */

@@ -188,7 +188,7 @@ export type DeepPartial<T> = T extends readonly (infer Item)[]
     : T
 
 /** Reason why pieces do not count. */
-export type SupersededReason = 'tool_calls' | 'retried' | 'replaced'
+export type SupersededReason = 'tool_calls' | 'retried' | 'steered' | 'replaced'
 
 type Part<Type extends string, Fields> = { type: Type; seq: number; at: number } & Fields
 
@@ -218,7 +218,8 @@ export type StreamPart<T = undefined> =
   | Part<'tool.input', OfCall & { toolCallId: string; tool: string; text: string }>
   /**
    * The words of the call do not count. 'tool_calls': its text, because the round ended in tool calls; 'retried': all
-   * of them, because the model is asked again; 'replaced': its text, because the answer of the run is another one.
+   * of them, because the model is asked again; 'steered': all of them, because somebody has said something to the run;
+   * 'replaced': its text, because the answer of the run is another one.
    */
   | Part<'superseded', OfCall & { reason: SupersededReason }>
   /** The answer so far, in a run with `output`. Not checked: the checked value is `result.data`. */
@@ -229,6 +230,7 @@ export type StreamPart<T = undefined> =
   | Part<'tool.progress', ToolProgress>
   | Part<'tool.finished', ToolFinished>
   | Extract<RuntimeEvent, { type: 'question' | 'question.voted' | 'question.closed' }>
+  | Extract<RuntimeEvent, { type: 'steer' | 'steer.read' | 'steer.unread' }>
   | Part<'run.finished', { result: MultiAgentResult<T> }>
 
 /** Types of the events that the parts are made of. */
@@ -243,6 +245,9 @@ export const STREAMED: readonly RuntimeEvent['type'][] = [
   'question',
   'question.voted',
   'question.closed',
+  'steer',
+  'steer.read',
+  'steer.unread',
   'run.finished',
 ]
 
@@ -320,6 +325,9 @@ export class StreamParts<T> {
       case 'question':
       case 'question.voted':
       case 'question.closed':
+      case 'steer':
+      case 'steer.read':
+      case 'steer.unread':
         yield event as unknown as Unnumbered<T>
     }
   }

@@ -35,6 +35,7 @@ import { HostTools } from '../verbs/host-tools.ts'
 import { ToolPools } from '../verbs/isolated-tools.ts'
 import { asksPerson, personVerbs } from '../verbs/questions.ts'
 import { SharedStates } from '../verbs/shared-state.ts'
+import { Steers } from '../verbs/steering.ts'
 import { SyncPoints } from '../verbs/sync-points.ts'
 
 /** Source of the code, the tools and the threads of agents. */
@@ -112,6 +113,7 @@ export abstract class Owners<Options extends OwnersOptions = OwnersOptions> exte
   readonly boards = new Boards(this, this.admission, this.options.blackboard ?? NO_BLACKBOARD)
   readonly sharedStates = new SharedStates(this, this.options.persistentFile)
   readonly guards = new Guards(this)
+  readonly steers = new Steers(this, this.guards, this.hostMessages)
   readonly #ask = asksPerson(this, this.pauses, this.suspension, this.options.hasHandle ?? (() => true))
   readonly pools = this.options.pools ?? new ToolPools(this.threads.tools)
   readonly tools = new HostTools(this, this.guards, this.pools, this.#ask)

@@ -284,6 +284,7 @@ export function serveTeamVerbs(
       return resolved
     },
     record,
+    steers: supervisor.steers,
     redactor: supervisor.redactor,
     written: () => supervisor.journal.written(),
     warn: (text, fields) => supervisor.logger.warn(fields, text),

@@ -48,7 +48,8 @@ export interface AnswerOptions {
   approveOwn?: boolean
 }
 
-const LONGEST_ID = 256
+/** Characters of the id of a person, and of words that are said. */
+export const LONGEST_ID = 256
 
 /** @throws ConfigurationError that names the option, what came and what is accepted. */
 export function readAnswerOptions(given: AnswerOptions): AnswerOptions {
@@ -66,7 +67,8 @@ export function readAnswerOptions(given: AnswerOptions): AnswerOptions {
   }
 }
 
-function answererIn(by: unknown): Answerer {
+/** @throws ConfigurationError for who is no person. */
+export function answererIn(by: unknown): Answerer {
   const { id, groups = [], ...more }: Partial<Record<keyof Answerer, unknown>> = isObject(by) ? by : {}
   const isName = (name: unknown) => typeof name === 'string' && name !== '' && name.length <= LONGEST_ID
   if (isName(id) && Array.isArray(groups) && groups.every(isName) && Object.keys(more).length === 0)

@@ -30,6 +30,7 @@ import type { Redactor } from '../logging/redactor.ts'
 import { collect, type Heard, nothingYet, partsOfAnswer } from '../providers/collect.ts'
 import type { ResolvedModel } from '../providers/provider.ts'
 import type { HostVerb } from './calls.ts'
+import { answerIn, type MakeOnce, type Steers } from './steering.ts'
 
 /*
  * JSON schemas of answers whose root is no object: providers take only objects there, and no union at the root. Such a
@@ -369,6 +370,8 @@ export interface ModelCaller {
   readonly isAgain?: boolean | undefined
   /** True if an earlier try of the turn, or another model of a list, has failed behind words that do not count. */
   readonly isRetried?: boolean | undefined
+  /** Ids of the words that people have said to the run, as far as the prompt has them for this call alone. */
+  readonly steerIds?: readonly string[] | undefined
 }
 
 /**
@@ -413,6 +416,8 @@ export interface GatewayOptions {
   readonly resolve: ResolveModel
   readonly record: (run: RunState, record: Unrecorded) => void
   readonly layers?: readonly GatewayLayer[]
+  /** Puts the words of people into prompts. Default: there are none. */
+  readonly steers?: Steers
   /** Resolves when the call stands in the durable log; undefined if there is none. */
   readonly written?: () => Promise<void> | undefined
   readonly redactor: Redactor
@@ -446,6 +451,13 @@ export class ModelGateway {
     signal: AbortSignal,
     onText: (text: string) => void,
   ): Promise<ModelAnswer> {
+    const { steers } = this.#options
+    if (!steers) return answerIn(await this.#once(caller, call, signal, onText))
+    return steers.answer(caller, call, { make: this.#once, signal, onText })
+  }
+
+  /** Makes a call that stands in the durable log by then, within its time. */
+  readonly #once: MakeOnce = async (caller, call, signal, onText) => {
     const { clock, resolve, layers = [], written } = this.#options
     const writing = written?.()
     if (writing) await writing
@@ -460,9 +472,7 @@ export class ModelGateway {
     const { modelTimeoutMs } = caller.agent.settings
     const timer = clock.timer(modelTimeoutMs, () => ending.abort(tooLate(caller, resolved.model, modelTimeoutMs)), true)
     try {
-      const { answer, error } = await layered({ ...resolved, caller, call, signal: ending.signal })
-      if (answer) return answer
-      throw error
+      return await layered({ ...resolved, caller, call, signal: ending.signal })
     } finally {
       detach()
       timer.cancel()
@@ -493,7 +503,9 @@ export class ModelGateway {
         ...(rootObject && { jsonSchema: rootObject }),
         ...modelOptionsOf(rest, options),
         model,
-        messages: readableMessages(messages.filter(isSaid), ({ hash }) => readerOf(caller.run.stored, hash)),
+        messages: readableMessages(messages.filter(isSaid).map(withoutSteerId), ({ hash }) =>
+          readerOf(caller.run.stored, hash),
+        ),
         ...(tools.length > 0 && { tools: [...tools] }),
         ...(pending.giveBack && { giveBack: pending.giveBack }),
         ...((stream || watched) && { stream: true, ...((!stream || isOfRun(watched)) && { restarts: true }) }),
@@ -577,8 +589,9 @@ export class ModelGateway {
  * Returns the idempotency key of a call: the same for the same call in a later process. Ids of calls come from threads,
  * so agent and run are a part of it: no agent can get the answer that a provider keeps for another one.
  */
-function keyOf({ agent, run, callId }: ModelCaller, listed?: string): string {
-  return v5(JSON.stringify([run.id, agent.name, callId, ...(listed === undefined ? [] : [listed])]), CALLS)
+function keyOf({ agent, run, callId, steerIds }: ModelCaller, listed?: string): string {
+  const more = [...(listed === undefined ? [] : [listed]), ...(steerIds ? [steerIds] : [])]
+  return v5(JSON.stringify([run.id, agent.name, callId, ...more]), CALLS)
 }
 
 /** Namespace of the keys. */
@@ -637,6 +650,12 @@ function isWatched(watched: unknown): watched is Watched {
 }
 
 const ANSWERS_OF: readonly unknown[] = ['run', 'choice', 'turn', 'call'] satisfies Watched['answerOf'][]
+
+const withoutSteerId = (message: ModelMessage): ModelMessage => {
+  if (message.steerId === undefined) return message
+  const { steerId: _, ...said } = message
+  return said
+}
 
 /** Checks for a message that says something: many providers refuse an empty one of an assistant. */
 const isSaid = ({ role, content, toolCalls = [] }: ModelMessage): boolean =>

@@ -81,6 +81,7 @@ export const escalationVerbs = (core: Core): [Verb, HostVerb][] => [
       return {
         managers: managersOf(core.directory, agent, run),
         done: own ? stepsOf(agent, own, (index) => core.directory.name(index)) : [],
+        ...(agent.settings.playedByModel && run.steering?.unreadBy(agent.name).length && { isSteered: true }),
       }
     },
   ],

@@ -146,6 +146,14 @@ class MomentWords {
         return `${record.by === undefined ? 'a person' : this.#quoted(record.by)} answers ${record.agent}: ${this.#quoted(record.answer)}${this.#withInput(record)}`
       case 'question.voted':
         return `${this.#quoted(record.by)} agrees to what ${record.agent} asks${this.#withInput(record)}`
+      case 'steer':
+        return `${record.by === null ? 'a person' : this.#quoted(record.by)} says to ${record.to ?? 'all'}: ${this.#quoted(record.text)}`
+      case 'steer.read':
+        return `${record.agent} reads what was said`
+      case 'steer.again':
+        return `${record.agent} has no answer to what was said, and reads it once more`
+      case 'steer.unread':
+        return `nobody has read what was said to ${record.to ?? 'all'}: ${this.#quoted(record.text)}`
       case 'question.closed':
         return `a question of ${record.agent} ${record.how === 'late' ? 'was not answered in time' : 'was withdrawn'}`
       case 'alarm':

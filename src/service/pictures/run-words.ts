@@ -150,6 +150,11 @@ export function wordsOfFact(fact: DigestFact): RowWords {
       return told(text(agent), text(fact.text))
     case 'question.voted':
       return told(text(agent), `${text(fact.by)} agrees`)
+    case 'steer':
+    case 'steer.unread':
+      return told(text(fact.to), `${text(fact.by)} ${text(fact.text)}`.trim())
+    case 'steer.read':
+      return told(text(agent), 'reads what was said')
     case 'question.closed':
       return told(text(agent), `${text(fact.how)} ${text(fact.answer)} ${text(fact.reason)}`.trim())
     case 'blackboard':
