@@ -263,11 +263,11 @@ export interface SteerInfo {
   by: string | null
   /** Model agents that have them in a prompt. */
   readBy: readonly string[]
-  /** What has become of them; null as long as the run goes on. */
+  /** 'unread': the run has ended without them. null: it goes on. */
   settled: 'read' | 'unread' | null
 }
 
-/** What `run.steer` gives for words that stand in the log. */
+/** Receipt of `run.steer`, for words that stand in the log. */
 export interface SteerReceipt extends Omit<SteerInfo, 'settled'> {
   /** Model agents that have read them so far. */
   readonly readBy: readonly string[]
@@ -336,20 +336,20 @@ export interface Run<T = undefined> {
    */
   answer(questionId: string, answer: string | ApprovalAnswer, options?: AnswerOptions): Promise<void>
   /**
-   * Says something to the run while it works: each model agent of the run gets it once, last in its next prompt. Agents
-   * with code get a broadcast of `$user` in `observe`. Resolves when the words are in the log. An answer of the run that
-   * was made without them does not count: its agent is asked again, up to 20 times. Words are never the answer of a
-   * question.
+   * Says something to the run while it works: each model agent of the run gets it once, last in its next prompt.
+   * Agents with code get a broadcast of `$user` in `observe`. Resolves when the words are in the log. An answer of the
+   * run that was made without them does not count: its agent is asked again, up to 20 times. Words are never the
+   * answer of a question.
    *
-   * Rejects with `RunEndedError` if the run has ended: begin another of its thread. With `GuardrailError` if a guardrail
-   * of the team, or of an agent that they are for, refuses the words.
+   * Rejects with `RunEndedError` if the run has ended: begin another of its thread. With `GuardrailError` if a
+   * guardrail of the team, or of an agent that they are for, refuses the words.
    *
    * @example
    * const said = await run.steer('Only those in Europe.')
    * console.log(await said.settled, said.readBy) // 'read' ['writer']
    */
   steer(words: string | Content, options?: SteerOptions): Promise<SteerReceipt>
-  /** What was said to the run by now, in order. */
+  /** Words that were said to the run by now, in order. */
   readonly steers: readonly SteerInfo[]
   /** Questions of this run that nobody has answered yet, in the order in which they were asked. */
   readonly questions: readonly OpenQuestionInfo[]

@@ -30,7 +30,6 @@ import type { Redactor } from '../logging/redactor.ts'
 import { collect, type Heard, nothingYet, partsOfAnswer } from '../providers/collect.ts'
 import type { ResolvedModel } from '../providers/provider.ts'
 import type { HostVerb } from './calls.ts'
-import { answerIn, type MakeOnce, type Steers } from './steering.ts'
 
 /*
  * JSON schemas of answers whose root is no object: providers take only objects there, and no union at the root. Such a
@@ -411,13 +410,30 @@ export type GatewayLayer = (pending: PendingCall, next: MakeCall) => Promise<Mad
 
 export type MakeCall = (pending: PendingCall) => Promise<MadeCall>
 
+/** Makes a call of a model; `onText` gets its text as it comes. */
+export type MakeOnce = (
+  caller: ModelCaller,
+  call: ModelCall,
+  signal: AbortSignal,
+  onText: (text: string) => void,
+) => Promise<MadeCall>
+
+/** Has a model answer, with the words of people that its agent has not read. Throws what the call ends with. */
+export interface Hearing {
+  answer(
+    caller: ModelCaller,
+    call: ModelCall,
+    how: { make: MakeOnce; signal: AbortSignal; onText: (text: string) => void },
+  ): Promise<ModelAnswer>
+}
+
 export interface GatewayOptions {
   readonly clock: Scheduler
   readonly resolve: ResolveModel
   readonly record: (run: RunState, record: Unrecorded) => void
   readonly layers?: readonly GatewayLayer[]
   /** Puts the words of people into prompts. Default: there are none. */
-  readonly steers?: Steers
+  readonly steers?: Hearing
   /** Resolves when the call stands in the durable log; undefined if there is none. */
   readonly written?: () => Promise<void> | undefined
   readonly redactor: Redactor
@@ -583,6 +599,12 @@ export class ModelGateway {
     const said = { reason: 'other', ...details, ...(isMarkedFinal(thrown) && { final: true }), agent, model }
     return new ModelError(`The model "${model}" has no answer for "${agent}": ${what}`, said)
   }
+}
+
+/** Returns the answer of a call that was made. Throws what it has ended with. */
+export function answerIn({ answer, error }: MadeCall): ModelAnswer {
+  if (answer) return answer
+  throw error
 }
 
 /**

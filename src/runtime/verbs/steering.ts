@@ -28,12 +28,12 @@ import type { RunState } from '../host/run.ts'
 import type { SteerWords } from '../host/steering.ts'
 import type { RecordOf, Unrecorded } from '../log/records.ts'
 import { type Answerer, answererIn, LONGEST_ID } from './approvals.ts'
-import type { MadeCall, ModelCaller } from './gateway.ts'
+import { answerIn, type MadeCall, type MakeOnce, type ModelCaller } from './gateway.ts'
 import { type GuardedPlace, type Guards, isBefore, isBeside } from './guards.ts'
 
 /** Options of `run.steer`. */
 export interface SteerOptions {
-  /** One agent, in place of all agents of the run. */
+  /** Name of the only agent that gets the words. Default: all agents of the run get them. */
   to?: string
   /** 'next' (default): with the next call of a model. 'interrupt': calls of models under way are cut and made anew. */
   when?: 'next' | 'interrupt'
@@ -63,14 +63,6 @@ interface OpenCall {
   /** True if somebody has read words of it who cannot take them back. */
   isRead: boolean
 }
-
-/** Makes a call of a model; `onText` gets its text as it comes. */
-export type MakeOnce = (
-  caller: ModelCaller,
-  call: ModelCall,
-  signal: AbortSignal,
-  onText: (text: string) => void,
-) => Promise<MadeCall>
 
 export class Steers {
   readonly #core: Core
@@ -304,12 +296,6 @@ const INTERRUPTED = new CancelledError(
   'Somebody has said something to the run, which the model is asked with anew.',
   {},
 )
-
-/** Returns the answer of a call that was made. Throws what it has ended with. */
-export function answerIn({ answer, error }: MadeCall): ModelAnswer {
-  if (answer) return answer
-  throw error
-}
 
 const messageOf = ({ id, content }: SteerWords): ModelMessage => ({ role: 'user', content, steerId: id })
 
