@@ -32,6 +32,23 @@ t.test('it runs in a thread of its own, in JavaScript and TypeScript, and is tol
   ])
 })
 
+t.test('a tool knows whom its run is for, wherever it runs', async (t) => {
+  const { whom } = await import('../fixtures/tools/typed.ts')
+  for (const given of [
+    whom,
+    { module: typedModule, export: 'whom' },
+    { module: typedModule, export: 'whom', isolate: true },
+  ]) {
+    const { team } = desk(t, [given])
+    const told = async (options: object) => {
+      const { messageHistory } = await team.execute(asked('whom', {}, 1), options)
+      return Object(messageHistory.at(-1)?.structuredData).outcomes
+    }
+    t.same(await told({ caller: 'ann', tenant: 'acme' }), [{ output: { caller: 'ann', tenant: 'acme' } }])
+    t.same(await told({}), [{ output: {} }])
+  }
+})
+
 t.test('wrong input and what it throws are as elsewhere', async (t) => {
   const { call } = desk(t, [record])
   const { file } = ledger(t)

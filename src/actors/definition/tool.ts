@@ -103,6 +103,9 @@ export interface ToolContext {
   /** Name of the agent that has called the tool. */
   readonly agent: string
   readonly runId: string
+  /** `caller`, `tenant`: whom the run is for, if it was said (`RunOptions`). No model can change it. */
+  readonly caller?: string | undefined
+  readonly tenant?: string | undefined
   /**
    * Aborted when the call's time is up, and when its result is no longer needed because the turn was cancelled or the
    * run is over. With `isolate: true` it is never aborted: the runtime ends the tool's thread instead.

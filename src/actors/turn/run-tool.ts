@@ -36,7 +36,8 @@ async function flushed(stream: NodeJS.WriteStream): Promise<void> {
 }
 
 /** The caller's identity, and the resources of the call. */
-export interface ToolCaller extends Pick<ToolContext, 'agent' | 'runId' | 'idempotencyKey' | 'log'> {
+export interface ToolCaller
+  extends Pick<ToolContext, 'agent' | 'runId' | 'caller' | 'tenant' | 'idempotencyKey' | 'log'> {
   /** Aborted when the caller no longer waits for the call. */
   readonly signal: AbortSignal
   readonly timer: Scheduler['timer']
@@ -58,7 +59,7 @@ const MOST_NOTES = 1_000
  * `ToolTimeoutError`, `ToolFailedError`, or the abort reason of the signal.
  */
 export async function runTool(tool: ToolDefinition, input: unknown, caller: ToolCaller): Promise<string | undefined> {
-  const { agent, runId, idempotencyKey, log, signal } = caller
+  const { agent, runId, tenant, idempotencyKey, log, signal } = caller
   if (signal.aborted) throw reasonOf(signal, tool.name, agent)
   const ending = new AbortController()
   let cut = (_error: DramatisError) => {}
@@ -75,6 +76,8 @@ export async function runTool(tool: ToolDefinition, input: unknown, caller: Tool
   const context: ToolContext = {
     agent,
     runId,
+    caller: caller.caller,
+    tenant,
     idempotencyKey,
     log,
     signal: ending.signal,
@@ -187,6 +190,8 @@ export interface ToolTask {
   call?: {
     agent: string
     runId: string
+    caller?: string | undefined
+    tenant?: string | undefined
     idempotencyKey: string
     input: unknown
     /** Maximum size of the output in bytes, encoded as a frame. */

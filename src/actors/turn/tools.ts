@@ -14,6 +14,7 @@ import {
   ToolInputError,
 } from '../../shared/errors.ts'
 import { anyAborted } from '../../shared/on-abort.ts'
+import { own } from '../../shared/values.ts'
 import { approvalOf, approvedInput } from '../definition/approval.ts'
 import { checkFunction, checkStepOptions, checkText, encodeData, encodeForm } from '../definition/checks.ts'
 import { type Content, type MessagePart, partsOfResult, resultOfParts } from '../definition/content.ts'
@@ -327,6 +328,8 @@ export class TurnTools implements RoleTools {
     const running = runTool(tool, input, {
       agent: this.#thread.role.name,
       runId,
+      caller: own(start.view.metadata, 'caller'),
+      tenant: start.view.tenant,
       idempotencyKey: callId,
       log: this.#thread.loggerFor(start, { tool: tool.name }),
       signal: either?.signal ?? ofTurn,

@@ -25,7 +25,7 @@ import { Dice } from '../../shared/random.ts'
 import { picked } from '../../shared/values.ts'
 import type { Agent } from '../host/agent.ts'
 import type { Core } from '../host/core.ts'
-import type { RunState } from '../host/run.ts'
+import { callerIn, type RunState } from '../host/run.ts'
 import type { ToolSettings } from '../settings/tools.ts'
 import { invalidInput, isApprovedIn, noteApproval } from './approvals.ts'
 import type { HostVerb, VerbWaiter } from './calls.ts'
@@ -311,6 +311,8 @@ export class HostTools {
     return {
       agent: agent.name,
       runId: run.id,
+      caller: callerIn(run.metadata) ?? undefined,
+      tenant: run.tenant,
       idempotencyKey: call.callId,
       log: withFields(logger, { agent: agent.name, runId: run.id, tool: call.tool }),
       signal,

@@ -131,7 +131,7 @@ export class IsolatedTools {
     context: ToolContext,
     { maxBytes, idempotent, checkOnly = false }: { maxBytes: number; idempotent: boolean; checkOnly?: boolean },
   ): Promise<unknown> {
-    const { agent, runId, idempotencyKey, signal, log } = context
+    const { agent, runId, caller: askedBy, tenant, idempotencyKey, signal, log } = context
     let attempt = 1
     let wait: LimitWait | undefined
     const caller: PoolCaller = {
@@ -157,7 +157,7 @@ export class IsolatedTools {
       },
       printed: this.#printsOf({ agent, runId, module: code.shown }),
     }
-    const call = { agent, runId, idempotencyKey, input, maxBytes, checkOnly }
+    const call = { agent, runId, caller: askedBy, tenant, idempotencyKey, input, maxBytes, checkOnly }
     const result = await pool.perform(code, call, caller).finally(() => wait && this.#waiting.delete(wait))
     if (!result.ok) {
       const error = errorFrom(result.error)
