@@ -225,7 +225,7 @@ export async function rehearse(
   options: MultiAgentPatternOptions | (() => MultiAgentPatternOptions),
   plan: RehearsalPlan,
 ): Promise<Rehearsal> {
-  const { query, check, modules, record, realModels = false, realTools = false } = checked(plan)
+  const { query, caller, tenant, check, modules, record, realModels = false, realTools = false } = checked(plan)
   const seeds = seedsOf(plan.seeds)
   const faults = faultsOf(plan.faults)
   const recording = record === undefined ? undefined : new Recording(record)
@@ -235,7 +235,7 @@ export async function rehearse(
     ...(recording && { fetch: recordedFetch((asked) => recording.answer(asked)), steps: recording }),
   })
   const make = typeof options === 'function' ? options : () => options
-  const part: Part = { query, faults, check, modules, traced: false }
+  const part: Part = { query, caller, tenant, faults, check, modules, traced: false }
   const outcomes: SeedOutcome[] = []
   for (const seed of seeds) outcomes.push(await rehearser.play(seed, make, part))
   const failures = outcomes.flatMap(({ seed, error }) =>
@@ -321,7 +321,18 @@ function checkFields(plan: unknown, accepted: string, known: readonly string[]):
 }
 
 function checked(plan: RehearsalPlan): RehearsalPlan {
-  const known = ['query', 'seeds', 'faults', 'check', 'modules', 'record', 'realModels', 'realTools']
+  const known = [
+    'query',
+    'caller',
+    'tenant',
+    'seeds',
+    'faults',
+    'check',
+    'modules',
+    'record',
+    'realModels',
+    'realTools',
+  ]
   checkFields(plan, '{ query, seeds }', known)
   checkQuery(plan.query)
   if (plan.check !== undefined && typeof plan.check !== 'function')
@@ -335,10 +346,12 @@ function checked(plan: RehearsalPlan): RehearsalPlan {
 
 function replayOf(
   seed: number,
-  { query, faults = [], record, realModels = false, realTools = false }: RehearsalPlan,
+  { query, caller, tenant, faults = [], record, realModels = false, realTools = false }: RehearsalPlan,
 ): string {
   const plan = {
     query,
+    caller,
+    tenant,
     seeds: [seed],
     ...(faults.length > 0 && { faults }),
     ...(record !== undefined && { record }),

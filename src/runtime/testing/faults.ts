@@ -268,6 +268,9 @@ export type Fault = (typeof FAULTS)[number]
 /** Plan of a rehearsal. */
 export interface RehearsalPlan {
   query: string
+  /** `caller`, `tenant`: whom the runs are for, as in `RunOptions`. */
+  caller?: string
+  tenant?: string
   /** Number of schedules, which are those of the seeds 1 to `seeds`; or a list of seeds, from 0 up to 2^32 - 1. */
   seeds: number | readonly number[]
   /**

@@ -122,7 +122,7 @@ export function shortest<T extends Pick<SeedOutcome, 'seed' | 'messages' | 'faul
   }, undefined)
 }
 
-export interface Part extends Pick<RehearsalPlan, 'query' | 'check' | 'modules'> {
+export interface Part extends Pick<RehearsalPlan, 'query' | 'caller' | 'tenant' | 'check' | 'modules'> {
   faults: readonly Fault[]
   traced: boolean
 }
@@ -138,7 +138,7 @@ export async function playSeed(
   seed: number,
   stage: Stage,
   makeTeam: (kit: TeamKit) => PlayedTeam,
-  { query, faults: kinds, check, modules = {}, traced }: Part,
+  { query, caller, tenant, faults: kinds, check, modules = {}, traced }: Part,
 ): Promise<SeedOutcome> {
   const { clock } = stage
   const faults = new Faults(seed, kinds, clock, (agent) => stage.turn(agent))
@@ -162,7 +162,7 @@ export async function playSeed(
     else found ??= foundBy(event)
   })
   try {
-    run = team.launch(query, { runId: `seed-${seed}` })
+    run = team.launch(query, { runId: `seed-${seed}`, caller, tenant })
     const isSettled = settling(run.result)
     let stranded: string[] = []
     const ending = await clock.runUntil(
