@@ -74,7 +74,7 @@ function Conversation({ thread }: { thread: string }): JSX.Element {
   const end = useRef<HTMLDivElement>(null)
   useEffect(() => {
     end.current?.scrollIntoView({ block: 'end' })
-  }, [said.length])
+  }, [said.length, questions.value.length])
   return (
     <section class="conversation" aria-label="Conversation">
       <div class="said">

@@ -49,7 +49,10 @@ interface Told {
   final?: boolean
 }
 
-const READ = 'model.delta,output.delta,run.finished,run.aborted'
+/** After these a task is asked for again: who may not watch hears of them here alone. */
+const NEWS = ['speaker', 'question', 'question.closed', 'run.finished', 'run.aborted']
+const READ = ['model.delta', 'output.delta', ...NEWS].join()
+const news = signal(0)
 /** Stands between the words of two calls of models. */
 const GAP = '\n\n'
 
@@ -67,6 +70,10 @@ async function readAlong(task: string, signal: AbortSignal): Promise<void> {
         after = id ?? after
         if (type === 'reset') written.value = call = ''
         if (type === 'run.finished') isOver = true
+        if (NEWS.includes(type)) {
+          news.value += 1
+          refresh()
+        }
         if (type === 'model.delta' && answerOf === 'run' && part === 'text') {
           written.value += (call === callId || written.value === '' ? '' : GAP) + text
           call = callId
@@ -203,6 +210,6 @@ export function useTask(id: string | undefined): Task | Refused | undefined {
   const run = id === undefined ? undefined : live().runs.get(id)
   const summary = tasks.value.find((task) => task.id === id)
   const asked = [...live().questions.values()].filter(({ runId }) => runId === id).length
-  const key = `${begun.value} ${run?.status} ${run?.endedAt} ${summary?.status} ${asked}`
+  const key = `${begun.value} ${news.value} ${run?.status} ${run?.endedAt} ${summary?.status} ${asked}`
   return useAsked<Task>(id && taskPath(id), key)
 }
