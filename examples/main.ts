@@ -5,6 +5,8 @@ import { withoutKeys } from './lib/without-keys.ts'
 
 const SHOWS: Readonly<Record<string, string>> = {
   'agent-workbench': 'tasks are routed by capability and skill, voted on, and taken apart; a teammate comes later',
+  'support-desk':
+    'customers are handed to specialists, finance approves refunds, a model server dies; it does what is expected',
   'research-desk':
     'an orchestrator plans sub-tasks with roles and tools; researchers share a queue; what fails is planned anew',
   'writing-pipeline': 'a researcher, a writer and an editor work one after the other',

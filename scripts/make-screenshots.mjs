@@ -1,11 +1,14 @@
 /**
- * Writes the pictures of the dashboard into docs/dashboard/, from the examples, in Chromium:
+ * Writes the pictures of the dashboard into docs/dashboard/, from the examples, and that of the support desk, in Chromium:
  *
  *   npm run screenshots
  */
-import { existsSync, mkdirSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import { chromium } from 'playwright-core'
 import planted from '../dist/examples/planted-deadlock/team.js'
 import desk from '../dist/examples/served-desk/team.js'
@@ -50,6 +53,7 @@ try {
   await shot('chat', 'chat?thread=office', { waits: 'Answer' })
   await shot('team', 'team?team=buyers', { waits: 'Deadlock', dark: true })
   await shot('trouble', 'trouble?team=buyers', { waits: 'Victim' })
+  await supportDesk()
 } finally {
   await browser.close()
   await api.close({ teams: true })
@@ -91,4 +95,26 @@ async function shot(name, place, { waits, dark = false }) {
   await page.waitForTimeout(400) // what was asked for last is drawn
   await page.screenshot({ path: join(folder, `${name}.png`) })
   await page.close()
+}
+
+/** The chat of a customer whose refund waits for a colleague. */
+async function supportDesk() {
+  const data = mkdtempSync(join(tmpdir(), 'support-desk-'))
+  const env = { ...process.env, OPENAI_API_KEY: '', OPENAI_BASE_URL: '', SUPPORT_DESK: data, PORT: '0' }
+  const service = spawn(process.execPath, [join(root, 'dist/examples/support-desk/serve.js')], { env })
+  const page = await browser.newPage({ viewport: { width: 1120, height: 660 }, reducedMotion: 'reduce' })
+  for await (const line of createInterface(service.stdout)) {
+    if (!line.startsWith('ann: ')) continue
+    await page.goto(line.slice('ann: '.length))
+    break
+  }
+  await page.getByRole('link', { name: 'Chat' }).click()
+  await page.getByRole('textbox').fill('Please refund my order A-7.')
+  await page.keyboard.press('Enter')
+  await page.getByText('finance may.').waitFor()
+  await page.waitForTimeout(400)
+  await page.screenshot({ path: join(root, 'examples/support-desk/chat.png') })
+  await page.close()
+  service.kill('SIGKILL')
+  rmSync(data, { recursive: true })
 }

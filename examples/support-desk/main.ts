@@ -1,0 +1,33 @@
+/** Evaluates the desk: asks what customers have asked, and compares what it does with what is expected. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
+import { createTeam } from 'dramatis'
+import { cases } from './cases.ts'
+import { modelServers } from './model-servers.ts'
+import { Answer, desk } from './team.ts'
+
+const folder = await mkdtemp(join(tmpdir(), 'support-desk-'))
+const { models, processes } = await modelServers()
+const team = createTeam(desk(folder, models))
+const bob = { by: { id: 'bob', groups: ['finance'] } }
+team.events.subscribe((event) => {
+  if (event.type === 'question') void team.answer(event.questionId, 'yes', bob)
+  if (event.type === 'model.switched')
+    console.log(`  ${event.from} has no answer (${event.reason}): ${event.to} answers`)
+})
+let misses = 0
+for (const { asks, tenant, ...expected } of cases) {
+  const { speaker, data, error } = await team.launch(asks, { tenant, output: Answer }).result
+  const done = { speaker, about: data?.about, refundedCents: data?.refundedCents }
+  const isRight = isDeepStrictEqual(done, expected)
+  console.log(`${isRight ? 'ok ' : 'NOT'} ${tenant}: ${asks} -> ${error?.message ?? data?.text}`)
+  if (!isRight) misses += 1
+  processes[0]?.kill() // the others are answered all the same
+}
+console.log(`${cases.length - misses} of ${cases.length} cases as expected`)
+await team.close()
+for (const each of processes) each.kill()
+await rm(folder, { recursive: true })
+if (misses > 0) process.exitCode = 1

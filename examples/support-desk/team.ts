@@ -1,0 +1,43 @@
+/** The desk: who answers, what each may do, and by which models. */
+import { join } from 'node:path'
+import { defineTeam, type ModelsConfig } from 'dramatis'
+import { z } from 'zod'
+import { lookUpOrder, refundInto } from './shop.ts'
+
+/** What a program gets that asks for it. A person in the chat is answered in words. */
+export const Answer = z.object({
+  about: z.enum(['billing', 'product', 'other']),
+  refundedCents: z.number().int(),
+  text: z.string(),
+})
+
+/** `folder`: of the log and the ledger. `models`: `fast`, and `spare` that answers where it has no answer. */
+export const desk = (folder: string, models: ModelsConfig) =>
+  defineTeam({
+    agents: [
+      {
+        name: 'triage',
+        systemPrompt:
+          'You are triage of a kettle shop. Say in a sentence who will help, and hand off: money to billing, what does not work to tech.',
+        canHandoffTo: ['billing', 'tech'],
+      },
+      {
+        name: 'billing',
+        systemPrompt:
+          'You are billing of a kettle shop. Look an order up before you speak of it. Refund it if the customer wants that.',
+        tools: [lookUpOrder, refundInto(join(folder, 'refunds.jsonl'))],
+        canHandoffTo: ['tech'],
+      },
+      {
+        name: 'tech',
+        systemPrompt:
+          'You are tech of a kettle shop. Help with kettles. Who wants his money back is for billing: hand off.',
+        canHandoffTo: ['billing'],
+      },
+    ],
+    orchestration: { strategy: 'handoff', start: 'triage' },
+    models: { default: { anyOf: ['fast', 'spare'] }, ...models },
+    stateManagement: { path: join(folder, 'log') },
+  })
+
+export default desk('.cache/support-desk', { fast: { model: 'gpt-5-mini' }, spare: { model: 'gpt-5' } })
