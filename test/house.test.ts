@@ -33,7 +33,7 @@ const rooms: ReadonlyMap<string, number> = new Map(
     'runtime/testing': 15,
     'ai-sdk': 4,
     postgres: 8, // writes, which go together in one commit
-    jetstream: 5,
+    jetstream: 6,
     bundling: 2,
     protocols: 30, // one strategy a file
     registry: 5,

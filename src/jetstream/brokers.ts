@@ -132,6 +132,18 @@ export class Brokers {
     }
   }
 
+  /** Numbers of the messages of a stream by their subjects, of those that fit a pattern. */
+  async counted(stream: string, pattern: string): Promise<Record<string, number>> {
+    return (await this.#parts.streams.info(stream, { subjects_filter: pattern })).state.subjects ?? {}
+  }
+
+  /** Names of the clusters that have streams here; the digest of one that fits no subject. */
+  async names(): Promise<string[]> {
+    const names: string[] = []
+    for await (const name of this.#parts.streams.names()) names.push(/^dramatis_(.+)_tasks$/.exec(name)?.[1] ?? '')
+    return names.filter((name) => name !== '').sort()
+  }
+
   /** A message as the leader of its stream has it: other brokers may be behind. */
   async message(
     stream: string,

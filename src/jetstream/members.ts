@@ -20,7 +20,7 @@ export interface HeldShard {
 /** Owner of a shard, as the messages of its log name it. */
 export type Owner = Pick<ClusterMember, 'id' | 'host' | 'pid'>
 
-interface Beat {
+export interface Beat {
   readonly member: Omit<ClusterMember, 'shards'>
   readonly held: readonly HeldShard[]
   /** True of one that has just come, and asks for the others. */
@@ -39,7 +39,7 @@ interface Heard {
 const MISSED_BEATS = 1.5
 const PING_MS = 400
 /** Time in ms in which those who live answer one who has come. */
-const ANSWER_MS = 1_000
+export const ANSWER_MS = 1_000
 /** Time in ms in which a message of its own has to come back to a process. */
 const SELF_MS = 3_000
 /** Times `ttlMs` for which one that is dead stays known. */

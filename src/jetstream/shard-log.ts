@@ -281,7 +281,7 @@ interface Claim {
 }
 
 /** Reads the last message of a shard. */
-function claimIn(message: StoredMsg | undefined): Claim {
+export function claimIn(message: StoredMsg | undefined): Claim {
   if (!message) return { incarnation: 0, lastSeq: 0, owner: undefined }
   const { header } = message
   const owner = header.get(OWNER)

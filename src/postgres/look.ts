@@ -1,28 +1,8 @@
 /** Looks at a cluster without being a member of it: for who operates it. */
-import { type ClusterMember, TIMES } from '../runtime/cluster/cluster-store.ts'
+import { type SeenCluster, type SeenShard, TIMES } from '../runtime/cluster/cluster-store.ts'
 import { hostsOf, loadPg, unreachable } from './database.ts'
 import { MEMBERS, type MemberRow, memberOf } from './postgres-store.ts'
 import { LIVES } from './shard-log.ts'
-
-/** A cluster as the database has it. */
-export interface SeenCluster {
-  readonly members: readonly ClusterMember[]
-  readonly shards: readonly SeenShard[]
-  /** Names of all clusters that the database knows. */
-  readonly names: readonly string[]
-}
-
-export interface SeenShard {
-  readonly shard: number
-  /** Id of the living member that holds it. */
-  readonly owner: string | null
-  /** Times that it was taken. */
-  readonly incarnation: number
-  /** Bytes of its log that are kept. */
-  readonly bytes: number
-  /** Tasks that are not settled. */
-  readonly open: number
-}
 
 const SHARDS = `select s.shard, s.incarnation, (s.position - s.first)::float8 as bytes,
     (select m.id from dramatis.member m where m.id = s.owner and $2::int > 0 and ${LIVES}) as owner,

@@ -3,11 +3,10 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
-import { PostgresServer, postgresFolder } from '../../examples/cluster-demo/postgres-server.ts'
 import { main } from '../../src/service/commands/program.ts'
 import { fakeSurroundings } from '../service/fake-team.ts'
+import { type Engine, engines } from './engines.ts'
 
-const bin = postgresFolder()
 const cli = fileURLToPath(new URL('../../src/service/cli.js', import.meta.url))
 const team = fileURLToPath(new URL('../fixtures/cli/patient-team.js', import.meta.url))
 const SECRET = 'a secret of thirty-two characters'
@@ -37,11 +36,14 @@ t.test('what cannot be served by several processes is said at once', async (t) =
   t.match(stderr(), /--cluster-shards without --cluster-env/)
 })
 
-t.test('several processes serve a team', { skip: !bin && 'no PostgreSQL is installed here' }, async (t) => {
-  const database = await PostgresServer.start(bin!)
-  t.teardown(() => database.remove())
+for (const engine of engines)
+  t.test(`several processes serve a team on ${engine.name}`, { skip: engine.skip }, (t) => isServed(t, engine))
+
+async function isServed(t: Test, engine: Engine): Promise<void> {
+  const { urls, remove } = await engine.start('desk', 1)
+  t.teardown(remove)
   const at = ['--cluster-env', 'CLUSTER_DATABASE']
-  Object.assign(process.env, { CLUSTER_DATABASE: database.url })
+  Object.assign(process.env, { CLUSTER_DATABASE: urls[0]! })
   const secret = ['--cluster-secret-env', 'CLUSTER_SECRET']
   const serving = (port = 0) => serve(t, ['serve', `desk=${team}`, '--port', String(port), ...at, ...secret])
   const cluster = async (...args: string[]) => clusterNamed('desk', ...args)
@@ -81,7 +83,7 @@ t.test('several processes serve a team', { skip: !bin && 'no PostgreSQL is insta
   for (const { stderr } of members) t.notMatch(stderr(), SECRET)
   left.child.kill('SIGTERM')
   t.equal((await once(left.child, 'exit'))[0], 0)
-})
+}
 
 async function post(url: string) {
   const headers = { 'content-type': 'application/json' }

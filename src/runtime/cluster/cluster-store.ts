@@ -148,3 +148,23 @@ export type ClusterNotice =
   | { readonly leaves: string }
   | { readonly passes: string }
   | { readonly waits: string }
+
+/** A cluster as its engine shows it to who operates it. */
+export interface SeenCluster {
+  readonly members: readonly ClusterMember[]
+  readonly shards: readonly SeenShard[]
+  /** Names of all clusters that the engine knows. */
+  readonly names: readonly string[]
+}
+
+export interface SeenShard {
+  readonly shard: number
+  /** Id of the living member that holds it. */
+  readonly owner: string | null
+  /** Times that it was taken. */
+  readonly incarnation: number
+  /** Bytes of its log that are kept, as the engine counts them. */
+  readonly bytes: number
+  /** Tasks that are not settled. */
+  readonly open: number
+}

@@ -1,6 +1,6 @@
 /** `dramatis cluster status | shards | drain`: the processes of a team, from outside. */
-import { lookAt, type SeenCluster } from '../../postgres/look.ts'
 import { checkAddress, keyOf, PEER_HEADER, PEER_PATH } from '../../runtime/cluster/address.ts'
+import type { SeenCluster } from '../../runtime/cluster/cluster-store.ts'
 import { Peers } from '../../runtime/cluster/peers.ts'
 import { ConfigurationError, describe } from '../../shared/errors.ts'
 import { type ClusterPlace, clusterUrlOf } from '../shared/cluster-url.ts'
@@ -17,14 +17,17 @@ export interface ClusterFlags extends ClusterPlace {
 const DRAIN_MS = 10_000
 const EMPTY = Buffer.from('null')
 
-/** Rejects with `ConfigurationError` if the database knows no cluster of that name. */
+/** Rejects with `ConfigurationError` if the engine knows no cluster of that name. */
 async function look(flags: ClusterFlags): Promise<SeenCluster> {
   const { clusterName: name } = flags
   const url = urlIn(flags)
+  const { lookAt } = await (/^(nats|tls):/.test(url)
+    ? import('../../jetstream/look.ts')
+    : import('../../postgres/look.ts'))
   const seen = await lookAt({ url, name })
   if (seen.names.includes(name)) return seen
   const known = seen.names.join(', ') || 'none'
-  const text = `--cluster-name: the database knows no cluster "${name}". There are: ${known}.`
+  const text = `--cluster-name: the engine knows no cluster "${name}". There are: ${known}.`
   throw new ConfigurationError(text, { path: 'cluster-name' })
 }
 
@@ -32,7 +35,8 @@ async function look(flags: ClusterFlags): Promise<SeenCluster> {
 function urlIn(flags: ClusterPlace): string {
   const url = clusterUrlOf(flags)
   if (url !== undefined) return url
-  const text = '--cluster-env: name an environment variable with the URL of the PostgreSQL of the cluster.'
+  const text =
+    '--cluster-env: name an environment variable with the URL of the PostgreSQL, or the NATS, of the cluster.'
   throw new ConfigurationError(text, { path: 'cluster.url' })
 }
 
