@@ -1,7 +1,7 @@
 /** A list of models: who is asked, when the next one is, with whom a run stays, and what is told of it. */
 import t, { type Test } from 'tap'
 import type { ModelPiece, ModelRequest } from '../../src/actors/definition/model.ts'
-import type { RuntimeEvent, Tool } from '../../src/index.ts'
+import type { MultiAgentResult, RuntimeEvent, Tool } from '../../src/index.ts'
 import { type DramatisError, ModelError } from '../../src/shared/errors.ts'
 import { testTeam } from '../../src/testing.ts'
 import { pluck, where } from '../kit/lists.ts'
@@ -78,6 +78,43 @@ t.test('pauses that are short are waited for, as without a list', async (t) => {
   t.match(await execute(5_000), { finalOutput: 'fast' })
   t.same(switched(), [])
   t.equal(spare.requests.length, 0)
+})
+
+t.test(
+  'a model that is silent is left after silenceMs, after patienceMs without it, else after a minute',
+  async (t) => {
+    const never = new Promise<never>(() => {})
+    for (const [list, ms] of [
+      [{ silenceMs: 7_000 }, 7_000],
+      [{ patienceMs: 5_000 }, 5_000],
+      [{ patienceMs: 5_000, silenceMs: 7_000 }, 7_000],
+      [{ patienceMs: 0 }, 60_000],
+      [{}, 60_000],
+    ] as const) {
+      const { team, spare, switched } = desk(t, { fast: () => never, list })
+      const run = team.launch('go')
+      await team.clock.advance(ms - 1)
+      t.equal(spare.requests.length, 0, `${JSON.stringify(list)}: it is waited for`)
+      await team.clock.advance(1)
+      t.match(await run.result, { success: true, finalOutput: 'spare' })
+      t.match(switched(), [{ from: 'fast', to: 'spare', reason: 'timeout', heard: 0 }])
+    }
+  },
+)
+
+t.test('a model that is silent has all the time of the call where no other one may answer', async (t) => {
+  const never = new Promise<never>(() => {})
+  const error = (of: MultiAgentResult) => JSON.stringify(of.error ?? '')
+  const off = await desk(t, { fast: () => never, list: { silenceMs: false } }).execute(300_000)
+  t.match(error(off), /did not answer within 300000 ms/)
+  const both = desk(t, { fast: () => never, spare: () => never, list: { silenceMs: 10_000 } })
+  t.match(error(await both.execute(300_000)), /fast \(timeout\), spare \(timeout\)/)
+  t.match([both.fast.requests.length, both.spare.requests.length], [2, 1])
+  t.match(pluck(both.switched(), 'to'), ['spare', 'fast'])
+  const refused = failing('quota')
+  const last = desk(t, { fast: fails(refused), list: { silenceMs: 10_000 } })
+  t.match(await last.execute(), { finalOutput: 'spare' })
+  t.equal(last.spare.requests[0]!.silenceMs, undefined, 'the first will not come back')
 })
 
 t.test('runs stay with the model that has answered, until one call tries the first again', async (t) => {
@@ -196,6 +233,25 @@ t.test('an answer without tools that is read as it comes is made anew, too', asy
   t.equal(await answer, 'It is two.')
   const events = run.trace.events.filter(({ eventType }) => eventType === 'model.switched')
   t.match(events, [{ details: { from: 'fast', to: 'spare', reason: 'broken_off', heard: 200 } }])
+})
+
+t.test('code that reads an answer in pieces gets another model until the first word is out', async (t) => {
+  const broken = failing('unreachable', { code: 'broken_off' })
+  const before: ModelPiece[] = [{ reasoning: 'Hm.' }, { toolInput: { id: 'c', name: 'add', text: '{' } }]
+  const streams: Receive = async (_message, context) =>
+    (await context.complete({ prompt: 'Think.', stream: true })).text
+  const thinking = desk(t, { fast: () => [...before, broken], receive: streams })
+  const run = thinking.team.launch('go')
+  const words = read(run.text())
+  await thinking.team.clock.advance(3_000)
+  t.match(await run.result, { success: true, finalOutput: 'spare' })
+  t.equal(await words, 'spare')
+  t.match(thinking.switched(), [{ from: 'fast', to: 'spare', reason: 'broken_off', heard: 0 }])
+  const speaking = desk(t, { fast: () => [...before, { text: 'Half' }, broken], receive: streams })
+  t.match(await speaking.execute(), { success: false, error: { modelFailure: { code: 'broken_off' } } })
+  t.equal(speaking.spare.requests.length, 0)
+  const stalled = desk(t, { fast: () => new Promise<never>(() => {}), receive: streams, list: { silenceMs: 5_000 } })
+  t.match(await stalled.execute(5_000), { success: true, finalOutput: 'spare' })
 })
 
 t.test('the next model gets no opaque data and no thoughts of another one, and the ids of calls stay', async (t) => {

@@ -93,6 +93,8 @@ export interface ModelRequest extends ModelOptions {
   timeoutMs?: number
   /** Longest pause between two attempts, in ms: another model can answer after it (`models.<name>.anyOf`). */
   patienceMs?: number
+  /** Longest time without a piece, in ms, while another model can answer. A client of your own need not heed it. */
+  silenceMs?: number
   /** Names of further fields of the provider that go back to it (`models.<name>.giveBack`). */
   giveBack?: readonly string[]
   /** Takes the headers of an answer: the limits that they name hold back the next calls of the same client. */

@@ -16,8 +16,10 @@ import {
 } from '../../actors/definition/model.ts'
 import { jsonIssue } from '../../mailbox/message.ts'
 import { isObject } from '../../shared/checks.ts'
+import type { Scheduler } from '../../shared/clock.ts'
 import { CancelledError, ModelError, type ModelFailureCode, shown } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
+import { modelError } from './model-errors.ts'
 
 type Said = TextPart | ReasoningPart
 type SaidPart = Said & { block: string | undefined }
@@ -262,3 +264,56 @@ export const endless = () => wrong(`an answer of more than ${MOST_CHARACTERS} ch
 
 const wrong = (what: string, code: ModelFailureCode = 'foreign_part') =>
   new ModelError(`The model's client gave ${what}.`, { reason: 'invalid_answer', code })
+
+/*
+ * Ends a call whose model is silent for longer than its list of models waits (`models.<name>.silenceMs`).
+ */
+
+interface Silence {
+  readonly clock: Scheduler
+  readonly provider: string
+}
+
+/**
+ * Yields the pieces of an answer; rejects if none comes for `request.silenceMs`, also if the client ignores its signal.
+ * Behind words that their reader cannot take back there is no limit, since no other model may answer then.
+ */
+export async function* heardPieces(
+  client: ModelClient,
+  request: ModelRequest,
+  { clock, provider }: Silence,
+): AsyncGenerator<ModelPiece> {
+  const { silenceMs, model, signal, stream, restarts } = request
+  if (silenceMs === undefined) return yield* piecesOf(client, request)
+  const ending = new AbortController()
+  const detach = onAbort(signal, () => ending.abort(signal.reason))
+  const pieces = piecesOf(client, { ...request, signal: ending.signal })[Symbol.asyncIterator]()
+  const inTime = () =>
+    new Promise<IteratorResult<ModelPiece>>((resolve, reject) => {
+      const late = () => {
+        const what = `has sent nothing for ${silenceMs} ms`
+        const advice = 'Look at the provider, or raise silenceMs of the list for a model that thinks for longer.'
+        const error = modelError({ provider, model }, what, advice, { reason: 'timeout', retryable: false })
+        reject(error)
+        ending.abort(error)
+      }
+      const timer = clock.timer(silenceMs, late, true)
+      void pieces
+        .next()
+        .then(resolve, reject)
+        .finally(() => timer.cancel())
+    })
+  let [isOver, isFinal] = [false, false]
+  try {
+    for (;;) {
+      const next = await (isFinal ? pieces.next() : inTime())
+      isOver = next.done === true
+      if (next.done) return
+      isFinal ||= stream === true && restarts !== true && Object(next.value).text !== undefined
+      yield next.value
+    }
+  } finally {
+    detach()
+    if (!isOver) void pieces.return?.().then(undefined, () => {}) // a silent client may never come back
+  }
+}

@@ -36,11 +36,17 @@ export interface FailoverEntry {
   switchOn?: readonly SwitchReason[]
   /** Longest pause, in ms, before another attempt at a model; before a longer one the next is asked. Default: 2,000. */
   patienceMs?: number
+  /**
+   * Longest time in ms without a word, a thought or a call of a tool; then the next is asked. Time in the queue of the
+   * provider does not count. `false`: no limit. Default: `patienceMs` if that is set, else 60,000.
+   */
+  silenceMs?: number | false
   /** Time in ms after a failure of the first from which on one call tries it again. Default: 60,000. */
   returnAfterMs?: number
 }
 
 const PATIENCE_MS = 2_000
+const SILENCE_MS = 60_000
 const RETURN_AFTER_MS = 60_000
 /** Reasons for which nobody wants another model by default: it may be milder, or the key is to be looked at. */
 const ONLY_IF_NAMED: ReadonlySet<SwitchReason> = new Set(['filtered', 'auth'])
@@ -73,6 +79,8 @@ export class ModelList<Model> {
   readonly all: readonly Listed<Model>[]
   /** Longest pause between two attempts at a model while another one can answer. */
   readonly patienceMs: number
+  /** Longest time without a piece of an answer. */
+  readonly silenceMs: number | undefined
   readonly #reasons: ReadonlySet<SwitchReason>
   readonly #returnAfterMs: number
   readonly #clock: Scheduler
@@ -82,6 +90,8 @@ export class ModelList<Model> {
     this.name = name
     this.all = all
     this.patienceMs = entry.patienceMs ?? PATIENCE_MS
+    const silenceMs = entry.silenceMs ?? (entry.patienceMs || SILENCE_MS)
+    this.silenceMs = silenceMs === false ? undefined : silenceMs
     this.#returnAfterMs = entry.returnAfterMs ?? RETURN_AFTER_MS
     this.#reasons = new Set(entry.switchOn ?? SWITCH_REASONS.filter((reason) => !ONLY_IF_NAMED.has(reason)))
     this.#clock = clock
@@ -100,12 +110,20 @@ export class ModelList<Model> {
     return { at: 0, reason: undefined, isTrial: rest !== undefined }
   }
 
-  /** Returns the reason to ask another model after that error; undefined if there is none. */
-  reasonIn(error: unknown): SwitchReason | undefined {
+  /**
+   * Returns the reason to ask another model after that error; undefined if there is none. `hasBegun`: a part of its
+   * answer had come, so a connection that broke has cut it off.
+   */
+  reasonIn(error: unknown, hasBegun: boolean): SwitchReason | undefined {
     const failure = modelFailureIn(error)
     if (!failure || own(Object(error).details ?? {}, 'final') === true) return undefined
-    const said = failure.code === 'broken_off' ? 'broken_off' : failure.reason
-    return SWITCH_REASONS.find((reason) => reason === said && this.#reasons.has(reason))
+    const { code, reason } = failure
+    const isCut = code === 'broken_off' || (hasBegun && reason === 'unreachable')
+    for (const said of isCut ? (['broken_off', reason] as const) : [reason]) {
+      const known = SWITCH_REASONS.find((each) => each === said && this.#reasons.has(each))
+      if (known) return known
+    }
+    return undefined
   }
 
   answered(at: number): void {

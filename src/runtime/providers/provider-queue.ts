@@ -8,7 +8,7 @@ import type { Scheduler, Timer } from '../../shared/clock.ts'
 import type { ModelError } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
 import type { LimitNotices, LimitWait } from '../logging/limit-notices.ts'
-import { piecesOf } from './collect.ts'
+import { heardPieces } from './collect.ts'
 import { failingOf, limitsOf, modelError } from './model-errors.ts'
 
 /** Durations in ms. */
@@ -39,8 +39,9 @@ const LONGEST_PAUSE_MS = 30_000
 const LONGEST_RESET_MS = 60_000 // a reset restores the whole limit; a part of it is available long before
 
 export class ProviderQueue {
+  readonly clock: Scheduler
+  readonly provider: string
   readonly #options: QueueOptions
-  readonly #clock: Scheduler
   readonly #maxConcurrent: number
   readonly #waiting: Waiting[] = []
   /** Place of each call in the order. A retried call keeps its place. */
@@ -58,9 +59,10 @@ export class ProviderQueue {
   #pause: Timer | undefined
 
   constructor(options: QueueOptions) {
-    const { clock, maxConcurrent = 32, limits } = options
+    const { clock, provider, maxConcurrent = 32, limits } = options
     this.#options = options
-    this.#clock = clock
+    this.clock = clock
+    this.provider = provider
     this.#maxConcurrent = maxConcurrent
     this.#allowed = maxConcurrent
     limits?.watch(() => this.#waiting.map((each) => this.#waitOf(each)))
@@ -73,11 +75,11 @@ export class ProviderQueue {
   /** Says what a call waits for: for a place among the calls, or because the provider has asked for fewer. */
   #waitOf({ request: { runId, agent }, since }: Waiting): LimitWait {
     const caller = { runId, agent, since }
-    const { provider, option: own = 'maxConcurrent' } = this.#options
+    const { option: own = 'maxConcurrent' } = this.#options
     if (this.#open >= this.#maxConcurrent) return { option: own, limit: this.#maxConcurrent, ...caller }
-    const option = `rate limit of ${provider}`
-    const pauseMs = this.#pausedUntil - this.#clock.monotonic()
-    return { option, limit: null, ...caller, ...(pauseMs > 0 && { until: this.#clock.now() + pauseMs }) }
+    const option = `rate limit of ${this.provider}`
+    const pauseMs = this.#pausedUntil - this.clock.monotonic()
+    return { option, limit: null, ...caller, ...(pauseMs > 0 && { until: this.clock.now() + pauseMs }) }
   }
 
   /** Divides the calls at a time, and those that the provider says are left, among so many processes. */
@@ -87,10 +89,10 @@ export class ProviderQueue {
   }
 
   readonly noteHeaders = (headers: Headers): void => {
-    const limits = limitsOf(headers, this.#clock.now())
+    const limits = limitsOf(headers, this.clock.now())
     if (!limits) return
     const ms = Math.min(limits.resetMs, LONGEST_RESET_MS)
-    this.#limits = { remaining: limits.remaining, until: this.#clock.monotonic() + ms }
+    this.#limits = { remaining: limits.remaining, until: this.clock.monotonic() + ms }
     if (limits.remaining === 0) this.#pauseFor(ms)
   }
 
@@ -101,7 +103,7 @@ export class ProviderQueue {
     const order = this.#orders.get(request) ?? ++this.#came
     this.#orders.set(request, order)
     const longestWaitMs = this.#options.longestWaitMs ?? request.timeoutMs ?? 300_000
-    const pauseMs = this.#pausedUntil - this.#clock.monotonic()
+    const pauseMs = this.#pausedUntil - this.clock.monotonic()
     if (pauseMs > Math.min(longestWaitMs, patienceOf(request))) throw this.#tooLong(model, longestWaitMs, pauseMs)
     await new Promise<void>((resolve, reject) => {
       const over = () => {
@@ -116,7 +118,7 @@ export class ProviderQueue {
       const waiting: Waiting = {
         order,
         request,
-        since: this.#clock.now(),
+        since: this.clock.now(),
         leave,
         enter: () => {
           over()
@@ -124,12 +126,12 @@ export class ProviderQueue {
         },
       }
       const detach = onAbort(signal, () => leave(signal.reason))
-      const deadline = this.#clock.timer(longestWaitMs, () => leave(this.#tooLong(model, longestWaitMs)), true)
+      const deadline = this.clock.timer(longestWaitMs, () => leave(this.#tooLong(model, longestWaitMs)), true)
       const at = this.#waiting.findIndex((other) => other.order > order)
       this.#waiting.splice(at < 0 ? this.#waiting.length : at, 0, waiting)
       this.#admit()
       if (this.#waiting.includes(waiting))
-        this.#options.limits?.reached(this.#waitOf(waiting), `calls of models wait for ${this.#options.provider}`)
+        this.#options.limits?.reached(this.#waitOf(waiting), `calls of models wait for ${this.provider}`)
     })
     return () => {
       this.#open -= 1
@@ -156,7 +158,7 @@ export class ProviderQueue {
 
   #pauseFor(givenMs: number): void {
     const ms = givenMs + 1 // the refused call waits `givenMs` by itself, and is back in its place by then
-    const until = this.#clock.monotonic() + ms
+    const until = this.clock.monotonic() + ms
     if (until <= this.#pausedUntil) return
     this.#pausedUntil = until
     this.#pause?.cancel()
@@ -167,16 +169,16 @@ export class ProviderQueue {
 
   /** Ends the pause after that time. A timer can fire a little early by the clock; then the rest is waited for too. */
   #resumeIn(ms: number): void {
-    this.#pause = this.#clock.timer(ms, () => {
+    this.#pause = this.clock.timer(ms, () => {
       this.#pause = undefined
-      const leftMs = this.#pausedUntil - this.#clock.monotonic()
+      const leftMs = this.#pausedUntil - this.clock.monotonic()
       if (leftMs > 0) this.#resumeIn(Math.ceil(leftMs))
       else this.#admit()
     })
   }
 
   #admit(): void {
-    const now = this.#clock.monotonic()
+    const now = this.clock.monotonic()
     if (now < this.#pausedUntil) return
     if (this.#limits && now >= this.#limits.until) this.#limits = undefined
     const left = Math.min(this.#maxConcurrent, this.#limits?.remaining ?? this.#maxConcurrent)
@@ -190,7 +192,7 @@ export class ProviderQueue {
   }
 
   #tooLong(model: string, longestWaitMs: number, pauseMs?: number): ModelError {
-    const asked = { provider: this.#options.provider, model }
+    const asked = { provider: this.provider, model }
     if (pauseMs === undefined) {
       const what = `was not to be had within ${longestWaitMs} ms: too many calls wait for it`
       const advice = 'Raise maxConcurrent of the model, lower maxConcurrentAgents, or ask the provider for more.'
@@ -211,7 +213,7 @@ export function queued(client: ModelClient, queue: ProviderQueue): ModelClient {
       const leave = await queue.enter(request)
       try {
         request.signal.throwIfAborted() // withdrawn in the task that let it in
-        yield* piecesOf(client, { ...request, onHeaders: queue.noteHeaders })
+        yield* heardPieces(client, { ...request, onHeaders: queue.noteHeaders }, queue)
         queue.succeeded()
       } catch (error) {
         queue.failed(error)

@@ -147,6 +147,7 @@ const list = shape<FailoverEntry>(
     ),
     switchOn: listOf(oneOf(...SWITCH_REASONS)),
     patienceMs: pause,
+    silenceMs: wait('off'),
     returnAfterMs: pause,
   },
   'anyOf',

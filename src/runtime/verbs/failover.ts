@@ -49,7 +49,7 @@ async function askedOfList(asked: Asked, { list, make, record, clock }: OfList):
     run.speaking.set(list.name, names.to)
     record(run, { kind: 'model.switched', agent: agent.name, messageId, ...names, reason, heard })
   }
-  const ask = (at: number, isVoid: boolean, isLast: boolean): Promise<MadeCall> => {
+  const ask = (at: number, isVoid: boolean, canAnother: boolean): Promise<MadeCall> => {
     const listed = list.all[at]!
     if (listed.model.client.rehearsal) run.rehearsed = true
     return make({
@@ -58,7 +58,8 @@ async function askedOfList(asked: Asked, { list, make, record, clock }: OfList):
       call: { ...call, messages: messagesFor(call.messages, listed, at === 0) },
       signal,
       timeoutMs: leftMs(),
-      ...(!isLast && { patienceMs: list.patienceMs }),
+      ...(canAnother && { patienceMs: list.patienceMs }),
+      ...(canAnother && list.silenceMs !== undefined && { silenceMs: list.silenceMs }),
       ...(at > 0 && { listed: listed.name }),
     })
   }
@@ -71,7 +72,8 @@ async function askedOfList(asked: Asked, { list, make, record, clock }: OfList):
   let mayWait = at > 0
   try {
     for (;;) {
-      const made = await ask(at, isVoid, isLast)
+      const isEnd = at === list.all.length - 1
+      const made = await ask(at, isVoid, !isLast && (!isEnd || mayWait))
       const { answer, error, heard } = made
       const { name } = list.all[at]!
       if (answer) {
@@ -82,9 +84,8 @@ async function askedOfList(asked: Asked, { list, make, record, clock }: OfList):
       tried.set(name, { reason: error?.modelFailure?.reason ?? 'other', words: wordsOf(name, error) })
       if (at === 0) mayWait = mayComeBack(error)
       // Readers of the run are told which words do not count; others cannot take back what they have read.
-      const isRead = call.stream === true && call.watched?.answerOf !== 'run' && heard !== undefined
-      const reason = signal.aborted || isRead ? undefined : list.reasonIn(error)
-      const isEnd = at === list.all.length - 1
+      const isRead = call.watched?.answerOf !== 'run' && made.isRead
+      const reason = signal.aborted || isRead ? undefined : list.reasonIn(error, heard !== undefined)
       const next = isLast ? undefined : !isEnd ? at + 1 : mayWait ? 0 : undefined
       if (reason === undefined || next === undefined)
         return tried.size === 1 ? made : { ...made, error: joined(error, list.name, tried) }
@@ -103,7 +104,7 @@ async function askedOfList(asked: Asked, { list, make, record, clock }: OfList):
 
 function mayComeBack(error: DramatisError | undefined): boolean {
   const { retryable, retryAfterMs } = failingOf(error)
-  return retryable || retryAfterMs !== undefined
+  return retryable || retryAfterMs !== undefined || error?.modelFailure?.reason === 'timeout'
 }
 
 function wordsOf(name: string, error: DramatisError | undefined): string {

@@ -384,6 +384,8 @@ export interface PendingCall extends ResolvedModel {
   readonly signal: AbortSignal
   /** Longest pause between two attempts, in ms, while another model can answer. */
   readonly patienceMs?: number
+  /** Longest time without a piece, in ms, while another model can answer. */
+  readonly silenceMs?: number
   /** Ms that are left of the call. Default: all of its time. */
   readonly timeoutMs?: number
   /** Name of the model in its list, if it stands in for the first. */
@@ -399,6 +401,8 @@ export interface MadeCall {
   readonly error: DramatisError | undefined
   /** Number of words that were heard; undefined: its answer had not begun. */
   readonly heard?: number | undefined
+  /** True if who asked has been given words of it as they came. */
+  readonly isRead: boolean
 }
 
 /**
@@ -480,8 +484,7 @@ export class ModelGateway {
     signal.throwIfAborted()
     assertThere(call, caller.run)
     const resolved = resolve(call.model, caller)
-    // Readers of pieces have begun another answer if the turn is tried again: they get no more.
-    const make: MakeCall = (asked) => this.#make(asked, call.stream && !asked.caller.isRetried ? onText : () => {})
+    const make: MakeCall = (asked) => this.#make(asked, onText)
     const layered = layers.reduceRight<MakeCall>((next, layer) => (asked) => layer(asked, next), make)
     const ending = new AbortController()
     const detach = onAbort(signal, () => ending.abort(signal.reason))
@@ -500,8 +503,15 @@ export class ModelGateway {
     const messageId = pending.caller.agent.messageIdOf(pending.caller.turn)
     const { caller, client, model, call, options = {}, signal } = pending
     const { messages, tools = [], stream, watched, ...rest } = call
+    const { patienceMs, silenceMs } = pending
     const collected = nothingYet()
-    const reader = new PieceReader(redactor, onText)
+    let isRead = false
+    const reader = new PieceReader(redactor, (text) => {
+      // Readers of pieces have begun another answer if the turn is tried again: they get no more.
+      if (!stream || caller.isRetried) return
+      isRead = true
+      onText(text)
+    })
     const watching = watched && new WatchedPieces(caller, watched, redactor, record)
     let hasBegun = false
     const hear = (heard: Heard) => {
@@ -524,7 +534,11 @@ export class ModelGateway {
         ),
         ...(tools.length > 0 && { tools: [...tools] }),
         ...(pending.giveBack && { giveBack: pending.giveBack }),
-        ...((stream || watched) && { stream: true, ...((!stream || isOfRun(watched)) && { restarts: true }) }),
+        // Whether a model is silent or at work shows only in a stream.
+        ...((stream || watched || silenceMs !== undefined) && {
+          stream: true,
+          ...((!stream || isOfRun(watched)) && { restarts: true }),
+        }),
         agent: caller.agent.name,
         runId: caller.run.id,
         get idempotencyKey() {
@@ -532,7 +546,8 @@ export class ModelGateway {
         },
         clock,
         timeoutMs: Math.max(1, Math.min(pending.timeoutMs ?? caller.agent.settings.modelTimeoutMs, caller.run.leftMs)),
-        ...(pending.patienceMs !== undefined && { patienceMs: pending.patienceMs }),
+        ...(patienceMs !== undefined && { patienceMs }),
+        ...(silenceMs !== undefined && { silenceMs }),
         signal,
       }
       await collect(client, request, collected, hear, this.#thoughtsOf(pending))
@@ -571,7 +586,7 @@ export class ModelGateway {
       ...(isCut && text !== '' && { said: text.slice(0, LONGEST_SAID) }),
       error: error ?? null,
     })
-    return { answer, usage, error, heard: hasBegun ? wordsIn(collected.text) : undefined }
+    return { answer, usage, error, heard: hasBegun ? wordsIn(collected.text) : undefined, isRead }
   }
 
   #thoughtsOf({ host, provider, model, thinks }: PendingCall): Thoughts {
