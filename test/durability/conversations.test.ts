@@ -123,3 +123,46 @@ t.test(
     t.same(seen.at(-1), ['one', 're one', 'three', 're three', 'two', 're two', 'four'])
   },
 )
+
+t.test('a conversation that agents share has what code has answered in it, after restarts', async (t) => {
+  const disk = new MemoryDisk()
+  const seen: string[][] = []
+  const module = new URL('../fixtures/durability/clerk.js', import.meta.url)
+  const desk = () =>
+    teamOf(
+      disk,
+      seen,
+      async function* ({ messages }) {
+        const content = textOf(messages.at(-1)!.content)
+        const input = JSON.stringify({ to: 'clerk', task: 'File it.' })
+        if (content === 'My form.') yield { text: 'One moment.', toolCall: { id: 'c', name: 'handoff', input } }
+        else yield { text: `re ${content}` }
+      },
+      [],
+      {
+        agents: [
+          { name: 'triage', canHandoffTo: ['clerk'] },
+          { name: 'clerk', module, canHandoffTo: ['triage'] },
+        ],
+        orchestration: { strategy: 'handoff', start: 'triage' },
+      },
+    )
+  const said: string[] = []
+  for (const [query, speaker] of [['My form.'], ['And this?'], ['Is it done?', 'triage'], ['Thanks.']] as const) {
+    const team = desk()
+    const result = await team.execute(query, { threadId: 'ann', ...(speaker && { speaker }) })
+    said.push(query, `${result.speaker}: ${result.finalOutput}`)
+    await team.close()
+  }
+  t.match(said, [
+    'My form.',
+    /^clerk: By code/,
+    'And this?',
+    /^clerk: By code/,
+    'Is it done?',
+    'triage: re Is it done?',
+    'Thanks.',
+  ])
+  const words = said.map((each) => each.replace(/^\w+: /, ''))
+  t.same(seen.at(-1), ['My form.', 'One moment.', ...words.slice(1, -1)])
+})

@@ -32,11 +32,17 @@ const agents: MultiAgentPatternOptions['agents'] = [
   { name: 'tech', systemPrompt: 'You know the product.', canHandoffTo: ['triage'] },
 ]
 
-function deskOf(t: Test, answers: Answers, { seed = 1, ...options }: Options & { seed?: number } = {}) {
-  const model = new FakeModel(answers)
+type Code = Record<string, ReturnType<typeof defineAgent>>
+
+function deskOf(
+  t: Test,
+  answers: Answers | FakeModel,
+  { seed = 1, modules = {}, ...options }: Options & { seed?: number; modules?: Code } = {},
+) {
+  const model = answers instanceof FakeModel ? answers : new FakeModel(answers)
   const team = testTeam(
     { agents, orchestration: { strategy: 'handoff', start: 'triage' }, logger: silent, ...options },
-    { model, seed },
+    { model, modules, seed },
   )
   t.teardown(() => team.close())
   return { team, model, told: (agent: string) => conversations(model.requests, agent) }
@@ -214,6 +220,128 @@ t.test('who is unknown, refuses or may not be handed to is an error of the call;
     results.map(({ content }) => textOf(content)),
     [/no agent "nobody"|nobody/, /"triage" may hand off to "billing" alone \(canHandoffTo\)/, /It is no invoice/],
   )
+})
+
+t.test(
+  'a model that speaks and refuses has answered with its reason; beside a handoff the first of both counts',
+  async (t) => {
+    const hand: Answer = handsTo('billing')
+    const refuse: Answer = calls(['refuse', { reason: 'I give no credit.' }])
+    const find = defineTool({ name: 'find', description: 'find', input: z.object({}), run: () => 'found' })
+    const worked: Answers = ({ agent, messages }) => {
+      if (agent === 'triage') return hand
+      return messages.at(-1)!.role === 'tool' ? refuse : calls(['find', {}])
+    }
+    const byTriage =
+      (answer: Answer): Answers =>
+      ({ agent }) =>
+        agent === 'triage' ? answer : 'billing answers'
+    const last =
+      (answer: Answer): Answers =>
+      ({ agent }) =>
+        agent === 'triage' ? hand : answer
+    const cases: [what: string, Answers, speaker: string, answer: string, text?: string][] = [
+      ['a handoff, then a refusal', byTriage([...hand, ...refuse] as Answer), 'billing', 'billing answers'],
+      ['a refusal, then a handoff', byTriage([...refuse, ...hand] as Answer), 'triage', 'I give no credit.'],
+      ['by the first speaker', byTriage(refuse), 'triage', 'I give no credit.'],
+      ['by the second speaker', last(refuse), 'billing', 'I give no credit.'],
+      ['by the second, behind its work', worked, 'billing', 'I give no credit.'],
+      [
+        'by the second, behind words',
+        last([{ text: 'Sorry.' }, ...refuse] as Answer),
+        'billing',
+        'I give no credit.',
+        'Sorry.\n\nI give no credit.',
+      ],
+    ]
+    for (const [what, answers, speaker, answer, text = answer] of cases) {
+      const { team, model } = deskOf(t, answers, {
+        agents: agents.map((role) =>
+          typeof role === 'object' && role.name === 'billing' ? { ...role, tools: [find] } : role,
+        ),
+      })
+      const run = team.launch('Lend me money.', { threadId: 'ann' })
+      let said = ''
+      for await (const piece of run.text()) said += piece
+      t.match(await run.result, { success: true, speaker, finalOutput: answer }, what)
+      t.equal(said, text, what)
+      await team.execute('Why?', { threadId: 'ann' })
+      t.match(conversations(model.requests, speaker).at(-1)!.join('\n'), answer, `${what}: the thread has it`)
+    }
+    const Reply = z.object({ text: z.string() })
+    const { team } = deskOf(t, ({ agent, messages }) => {
+      if (agent === 'triage') return hand
+      return messages.at(-1)!.role === 'user' && textOf(messages.at(-1)!.content).includes('JSON')
+        ? '{"text":"I give no credit."}'
+        : refuse
+    })
+    t.match(await team.execute('Lend me money.', { output: Reply }), {
+      speaker: 'billing',
+      data: { text: 'I give no credit.' },
+    })
+  },
+)
+
+t.test('what code has answered last stands in the shared conversation', async (t) => {
+  const clerk = defineAgent({ receive: ({ content }) => ({ content: `By code: ${content}` }) })
+  const rows = new Map<string, StoredConversation>()
+  const store: ConversationStore = {
+    load: async () => structuredClone([...rows.values()]),
+    save: async (_thread, stored) => !!rows.set(stored.agent, structuredClone(stored)),
+  }
+  const kinds: [what: string, () => Options][] = [
+    ['in memory', () => ({})],
+    ['in a store of several processes', () => ({ conversations: store })],
+  ]
+  for (const [what, kind] of kinds) {
+    const options = (): Options => ({
+      agents: [
+        { name: 'triage', systemPrompt: 'You find out.', canHandoffTo: ['clerk'] },
+        { name: 'clerk', canHandoffTo: ['triage'] },
+      ],
+      ...kind(),
+    })
+    let hands = true
+    const answers: Answers = () => (hands ? handsTo('clerk', { task: 'File it.' }, 'One moment.') : 'Filed.')
+    const model = new FakeModel(answers)
+    let seed = 1
+    let { team } = deskOf(t, model, { ...options(), modules: { clerk }, seed })
+    const next = async () => {
+      if (what === 'in memory') return
+      await team.close()
+      team = deskOf(t, model, { ...options(), modules: { clerk }, seed: ++seed }).team // ids of its own
+    }
+    t.match(await team.execute('My form.', { threadId: 'ann' }), { speaker: 'clerk', finalOutput: 'By code: File it.' })
+    await next()
+    t.match(await team.execute('And this?', { threadId: 'ann' }), { finalOutput: 'By code: And this?' })
+    await next()
+    hands = false
+    t.equal((await team.execute('Is it done?', { threadId: 'ann', speaker: 'triage' })).finalOutput, 'Filed.')
+    await next()
+    await team.execute('Thanks.', { threadId: 'ann' })
+    t.same(
+      conversations(model.requests, 'triage').at(-1),
+      [
+        'user: My form.',
+        'assistant: One moment.',
+        'assistant: By code: File it.',
+        'user: And this?',
+        'assistant: By code: And this?',
+        'user: Is it done?',
+        'assistant: Filed.',
+        'user: Thanks.',
+      ],
+      what,
+    )
+  }
+  const { team, told } = deskOf(t, () => 'Filed.', {
+    agents: [{ name: 'clerk', canHandoffTo: ['triage'] }, { name: 'triage' }],
+    orchestration: { strategy: 'handoff', start: 'clerk' },
+    modules: { clerk },
+  })
+  await team.execute('Before all.', { threadId: 'ann' })
+  await team.execute('Is it done?', { threadId: 'ann', speaker: 'triage' })
+  t.same(told('triage'), [['user: Before all.', 'assistant: By code: Before all.', 'user: Is it done?']])
 })
 
 t.test('what the next speaker sees is an option, and stays what it sees', async (t) => {

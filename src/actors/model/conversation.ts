@@ -484,28 +484,34 @@ export class PassingOn {
     this.#floor = floor
   }
 
-  /** Returns the conversation for an agent that answers from now on; undefined if it is no model, or code asks. */
-  saidTo(to: string): readonly SpokenTurn[] | undefined {
-    if (!this.#floor?.readers.has(to)) return undefined
-    const { before, id, agent, from, shared: history } = this.#floor
+  /**
+   * Returns the conversation for an agent that answers from now on; undefined if code asks, or for code that shares
+   * none: what code answers stands behind it.
+   */
+  heardBy(to: string): Heard | undefined {
+    if (!this.#floor) return undefined
+    const { before, id, agent, from, shared: history, readers } = this.#floor
     const current = { id, messages: this.#said().slice(from) }
-    return history === undefined ? handedOver(before, current, agent) : shared(history, before, current, to)
+    if (!readers.has(to)) return history && { said: shared('conversation', before, current, to), isSilent: false }
+    const said = history === undefined ? handedOver(before, current, agent) : shared(history, before, current, to)
+    return { said, isSilent: this.#isSilent(from) }
   }
 
-  /** Returns the text that goes with a handoff; undefined if the next speaker needs none besides `said`. */
-  async toldWith(said: readonly SpokenTurn[] | undefined, given: string | undefined): Promise<string | undefined> {
+  /** Returns the text that goes with a handoff; undefined if the next speaker reads the conversation. */
+  async toldWith(to: string, given: string | undefined): Promise<string | undefined> {
     if (this.#floor?.shared === 'summary') return [given, await this.summary()].filter((text) => text).join('\n\n')
-    return given === undefined && !said ? this.summary() : given
+    return given === undefined && !this.#floor?.readers.has(to) ? this.summary() : given
   }
 
-  /** True if the turn has neither said nor done anything yet. */
-  get isSilent(): boolean {
-    return (
-      this.#floor !== undefined &&
-      !this.#said()
-        .slice(this.#floor.from)
-        .some(({ role }) => role !== 'user')
-    )
+  /** True if the turn speaks in a conversation that agents share. */
+  get speaks(): boolean {
+    return this.#floor?.shared !== undefined
+  }
+
+  #isSilent(from: number): boolean {
+    return this.#said()
+      .slice(from)
+      .every(({ role }) => role === 'user')
   }
 
   /** Returns a summary, which is paid for once, however many agents get it at a time. */

@@ -1,6 +1,7 @@
 /** Writes the prompts of a model agent: about its role, its team and the message. */
 import { type AgentMessage, ORCHESTRATOR, USER } from '../../mailbox/message.ts'
 import { own } from '../../shared/values.ts'
+import { asJson, type Content, textOf, withText } from '../definition/content.ts'
 import type { Capability, RoleInfo } from '../definition/role.ts'
 import { CONTEXT } from '../definition/task.ts'
 import { handedOverIn, handoffText } from './conversation.ts'
@@ -54,6 +55,12 @@ ${content}`,
   const escalation = own(metadata, 'escalation')
   if (escalation !== undefined) parts.push(`escalation: ${JSON.stringify(escalation, null, 2)}`)
   return parts.join('\n\n')
+}
+
+/** Returns the text with the parts of the message: where they were, if it is their text. */
+export function contentWith({ parts }: Pick<AgentMessage, 'parts'>, text: string): Content {
+  if (!parts) return text
+  return asJson(textOf(parts) === text ? parts : withText(parts, text))
 }
 
 type Said = Pick<AgentMessage, 'sender' | 'type' | 'content' | 'structuredData' | 'metadata'>

@@ -505,10 +505,8 @@ const TOOLS: readonly VerbTool[] = [
     { to: AGENT, task: TEXT, summary: { ...TEXT, description: 'What is done already, and what is left.' } },
     ['to', 'task'],
     async (turn, { to, task, summary }, passing) => {
-      const said = passing.saidTo(String(to))
-      const { isSilent } = passing
-      const told = await passing.toldWith(said, summary === undefined ? undefined : String(summary))
-      await turn.handoff(String(to), String(task), told, said && { said, isSilent })
+      const told = await passing.toldWith(String(to), summary === undefined ? undefined : String(summary))
+      await turn.handoff(String(to), String(task), told, passing.heardBy(String(to)))
       return { ends: '', isHandoff: true }
     },
     ALONE,
@@ -537,8 +535,10 @@ const TOOLS: readonly VerbTool[] = [
     'Refuses the task, with the reason. You are done then.',
     { reason: TEXT },
     ['reason'],
-    ({ context }, { reason }) => {
-      throw context.refuse(String(reason))
+    async ({ context }, { reason }, passing) => {
+      const refusal = context.refuse(String(reason))
+      if (passing.speaks) return { ends: String(refusal.details.reason) } // the user is owed an answer, not an error
+      throw refusal
     },
     ALONE,
   ),

@@ -6,7 +6,7 @@
 
 import { type AgentMessage, ORCHESTRATOR } from '../../mailbox/message.ts'
 import { MessageRejectedError, ModelError } from '../../shared/errors.ts'
-import { asJson, type Content, textOf, withText } from '../definition/content.ts'
+import { textOf } from '../definition/content.ts'
 import type { AgentContext } from '../definition/context.ts'
 import type { AgentHandlers } from '../definition/definition.ts'
 import type { Completion, FinishReason, ModelMessage } from '../definition/model.ts'
@@ -32,7 +32,7 @@ import {
 } from '../model/conversation.ts'
 import { decisionsOn, isEscalation } from '../model/decisions.ts'
 import { CHECK_OUTPUT, isLast, lastSpeakerIn, outputSchema } from '../model/last-speaker.ts'
-import { type Colleague, systemPromptOf, userContent } from '../model/prompt.ts'
+import { type Colleague, contentWith, systemPromptOf, userContent } from '../model/prompt.ts'
 import { answerFunctionOf, answerSchemaOf, jsonIn } from '../model/structured-output.ts'
 import { thinkAloud } from '../model/think.ts'
 import { demandedTool, KEYED_REQUEST, useSubTaskTool, verbTool } from '../model/verb-tools.ts'
@@ -236,12 +236,6 @@ const heardWith = (
   ...inheritedWith(message, thread.strategy),
   { role: 'user', content: contentWith(message, asked) },
 ]
-
-/** Returns the text with the parts of the message: where they were, if it is their text. */
-function contentWith({ parts }: AgentMessage, text: string): Content {
-  if (!parts) return text
-  return asJson(textOf(parts) === text ? parts : withText(parts, text))
-}
 
 /**
  * Has the question checked beside the model. A refusal ends the calls of the model and of its tools, and no answer is

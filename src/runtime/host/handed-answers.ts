@@ -5,8 +5,9 @@
 
 import type { Patch } from 'immer'
 import type { PatchNotice } from '../../actors/definition/assignment.ts'
-import type { Conversation, SpokenTurn } from '../../actors/model/conversation.ts'
-import { isFailure } from '../../mailbox/codec.ts'
+import { type Conversation, handedOverIn, NO_CONVERSATION, type SpokenTurn } from '../../actors/model/conversation.ts'
+import { contentWith, userContent } from '../../actors/model/prompt.ts'
+import { decodeMessage, isFailure } from '../../mailbox/codec.ts'
 import {
   BEGINS_AGAIN,
   END,
@@ -21,18 +22,20 @@ import {
   recipientOf,
   senderOf,
 } from '../../mailbox/frame.ts'
+import type { AgentMessage } from '../../mailbox/message.ts'
 import type { HostRecord } from '../log/records.ts'
 import { framesOf, type RunLog } from '../log/run-log.ts'
 import { type Agent, NO_TURN } from './agent.ts'
 import type { Core } from './core.ts'
 import { ORCHESTRATOR_INDEX, USER_INDEX } from './directory.ts'
 import { asksLastSpeaker } from './journal.ts'
-import { lastSuccessor, type RunState } from './run.ts'
+import { directoryOf, lastSuccessor, type RunState } from './run.ts'
 
 /** Adds the answers that the log of the run has to the conversations of those who have handed off, once. */
 export function rememberHandedAnswers(core: Core, run: RunState): void {
+  if (run.threadId !== undefined) rememberAnswerOfCode(core, run)
   if (run.handoffs === 0) return
-  const answers = answersIn(run)
+  const answers = answersIn(run, new Set(run.successors.values()))
   for (const [index, state] of run.states) {
     const agent = core.directory.byIndex[index]
     const remembers = agent?.settings.playedByModel && !agent.settings.floor // who share it have the answer already
@@ -41,8 +44,49 @@ export function rememberHandedAnswers(core: Core, run: RunState): void {
   }
 }
 
+/**
+ * Adds the answer of code that has spoken last to the conversation that agents share, once. Models add what they say as
+ * their turns end. Code has no conversation, so it stands in that of a model, with what that one said before: its turn
+ * may end later.
+ */
+function rememberAnswerOfCode(core: Core, run: RunState): void {
+  const { directory, agentStates } = core
+  const someReader = directory.agents(run).find(isReader)
+  if (!someReader) return
+  const chain = [...speakersIn(run.log, run.index, (index) => directory.name(index))]
+  const [first, last] = [chain[0], chain.at(-1)]
+  if (!first || !last || directory.agent(last.agent, run)?.settings.playedByModel !== false) return
+  const content = answersIn(run, new Set([last.messageId])).get(last.messageId)
+  if (!content) return
+  const reader = chain.flatMap(({ agent }) => directory.agent(agent, run) ?? []).findLast(isReader) ?? someReader
+  agentStates.conversations.begin(reader, run)
+  const { turns: there } = (run.states.get(reader.index) ?? NO_CONVERSATION) as Conversation
+  const known = new Set(there.map(({ id }) => id))
+  if (known.has(last.messageId)) return
+  const handed = messageIn(run, last.messageId, core)
+  const said = ((handed && handedOverIn(handed)?.said) ?? []).filter(({ id }) => !known.has(id))
+  for (const { id } of said) known.add(id)
+  const question = known.has(first.messageId) ? undefined : messageIn(run, first.messageId, core)
+  const asked = question && { role: 'user' as const, content: contentWith(question, userContent(question, true)) }
+  const answer = { role: 'assistant' as const, content }
+  const news = [...said, { id: last.messageId, messages: [...(asked ? [asked] : []), answer] }]
+  const patches = news.map((value, i): Patch => ({ op: 'add', path: ['turns', there.length + i], value }))
+  addTo(core, reader, run, patches)
+}
+
+const isReader = ({ settings }: Agent): boolean => settings.playedByModel && settings.floor !== undefined
+
+function messageIn(run: RunState, id: string, { directory }: Core): AgentMessage | undefined {
+  for (const [memory, at] of framesOf(run.log))
+    if (kindOf(memory, at) === REQUEST && idOf(memory, at) === id)
+      return decodeMessage(memory, at, directoryOf(run, directory))
+  return undefined
+}
+
 function addTo({ agentStates, frames, journal }: Core, agent: Agent, run: RunState, patches: Patch[]): void {
-  const notice: PatchNotice = { scope: 'run', patches }
+  const isNew = run.unlogged.has(agent.index) || !run.states.has(agent.index)
+  const base = isNew && { base: run.states.get(agent.index) ?? NO_CONVERSATION }
+  const notice: PatchNotice = { scope: 'run', patches, ...base }
   agentStates.applyPatch(agent, run, notice)
   if (run.threadId === undefined) return // nothing goes on with it
   const fields = { sender: agent.index, run: run.index, turn: NO_TURN, data: JSON.stringify(notice) }
@@ -67,14 +111,13 @@ function* missing(run: RunState, { turns = [] }: Conversation, answers: Readonly
   }
 }
 
-/** Returns the answers to messages that have a duty of another one, by the id of the message. */
-function answersIn(run: RunState): Map<string, string> {
-  const heirs = new Set(run.successors.values())
+/** Returns the answers to these messages, by the id of the message. */
+function answersIn(run: RunState, asked: ReadonlySet<string>): Map<string, string> {
   const answers = new Map<string, string>()
   for (const [memory, at] of framesOf(run.log)) {
     if (kindOf(memory, at) !== END || isFailure(memory, at) || (flagsOf(memory, at) & BEGINS_AGAIN) !== 0) continue
     const id = idOf(memory, at)
-    if (!heirs.has(id)) continue
+    if (!asked.has(id)) continue
     const { content, data = '' } = readBody(memory, at)
     answers.set(id, content === '' ? data : content)
   }
@@ -105,8 +148,8 @@ export class SpeakerFold {
     this.#name = name
   }
 
-  of(run: number): string | null {
-    return this.#speaking.get(run)?.agent ?? null
+  of(run: number): Speaking | undefined {
+    return this.#speaking.get(run)
   }
 
   record(record: HostRecord): SpeakerChange | undefined {
@@ -136,11 +179,20 @@ const BEGINNERS: ReadonlySet<number> = new Set([ORCHESTRATOR_INDEX, USER_INDEX])
 
 /** Returns the name of the agent that speaks for a run, or has spoken for it last; null: a script, or several. */
 export function speakerIn(log: RunLog, run: number, name: (index: number) => string, until?: number): string | null {
+  let speaker: string | null = null
+  for (const { agent } of speakersIn(log, run, name, until)) speaker = agent
+  return speaker
+}
+
+/** Yields who speaks for a run, one after the other, with the message that each answers. */
+function* speakersIn(log: RunLog, run: number, name: (index: number) => string, until?: number): Generator<Speaking> {
   const fold = new SpeakerFold(name)
   for (const entry of log.entries(-1, until)) {
     if (entry.kind === 'run.finished') break
+    const before = fold.of(run)
     if (entry.kind !== 'frames') fold.record(entry)
     else for (let at = entry.from; at < entry.to; at += lengthOf(entry.memory, at)) fold.frame(entry.memory, at, run)
+    const now = fold.of(run)
+    if (now && now !== before) yield now
   }
-  return fold.of(run)
 }

@@ -368,15 +368,17 @@ export class Handoffs {
   #handedOver(handoff: Handoff, request: Partial<HandoffRequest>, summary: string, asked: AgentMessage): HandedOver {
     const handed = handedOverWith(handoff, request, summary, asked)
     const { from, run, to } = handoff
-    const { said } = handed
+    const { playedByModel } = to.settings
+    const { said } = playedByModel ? handed : request
     if (!said || !from.settings.playedByModel || !to.settings.floor || !isSpeaking(asked)) return handed
-    if (this.#filter) {
+    if (this.#filter && playedByModel) {
       const shown = this.#filtered(this.#filter, handoff, handed, summary)
       return { ...handed, said: [onlyFor(to.name, said, shown)] }
     }
-    // Turns that the thread has need not go with the message.
-    this.#core.agentStates.conversations.begin(to, run)
-    const { turns = [], summary: before } = (run.states.get(to.index) ?? {}) as Partial<Conversation>
+    // Turns that the thread has need not go with the message. Code has no conversation: that of the source is the same.
+    const reader = playedByModel ? to : from
+    this.#core.agentStates.conversations.begin(reader, run)
+    const { turns = [], summary: before } = (run.states.get(reader.index) ?? {}) as Partial<Conversation>
     const known = new Set(turns.map(({ id }) => id))
     const isNews = ({ id, for: alone, instead }: SpokenTurn) => !known.has(id) && (!before || !alone || instead)
     return { ...handed, said: said.filter(isNews) }
