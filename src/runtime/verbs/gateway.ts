@@ -534,7 +534,7 @@ export class ModelGateway {
         ),
         ...(tools.length > 0 && { tools: [...tools] }),
         ...(pending.giveBack && { giveBack: pending.giveBack }),
-        // Whether a model is silent or at work shows only in a stream.
+        // A stream shows whether the model is silent or at work.
         ...((stream || watched || silenceMs !== undefined) && {
           stream: true,
           ...((!stream || isOfRun(watched)) && { restarts: true }),
