@@ -480,6 +480,14 @@ export class SpokenWords {
     return words
   }
 
+  /** Returns words that are none of the speaker's, between gaps. */
+  aside(text: string): string[] {
+    if (this.#call === OF_SCRIPT) return [GAP, text, GAP]
+    const words = this.#begin(text, '')
+    this.#call = undefined
+    return words
+  }
+
   /** Returns what is missing of the words of a run that ends with that answer. */
   rest(answer: string): string[] {
     if (answer === '' || this.#said.endsWith(answer)) return []

@@ -84,7 +84,7 @@ async function askedOfList(asked: Asked, { list, make, record, clock }: OfList):
       tried.set(name, { reason: error?.modelFailure?.reason ?? 'other', words: wordsOf(name, error) })
       if (at === 0) mayWait = mayComeBack(error)
       // Readers of the run are told which words do not count; others cannot take back what they have read.
-      const isRead = call.watched?.answerOf !== 'run' && made.isRead
+      const isRead = call.watched?.answerOf !== 'run' && made.isRead === true
       const reason = signal.aborted || isRead ? undefined : list.reasonIn(error, heard !== undefined)
       const next = isLast ? undefined : !isEnd ? at + 1 : mayWait ? 0 : undefined
       if (reason === undefined || next === undefined)

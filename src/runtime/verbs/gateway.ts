@@ -402,7 +402,7 @@ export interface MadeCall {
   /** Number of words that were heard; undefined: its answer had not begun. */
   readonly heard?: number | undefined
   /** True if who asked has been given words of it as they came. */
-  readonly isRead: boolean
+  readonly isRead?: boolean
 }
 
 /**

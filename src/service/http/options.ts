@@ -78,6 +78,11 @@ export interface HttpLimits {
   unreadBytes: number
   /** Time for which a task goes on after its client has left, where `onDisconnect` cancels it. Default: 10,000. */
   disconnectGraceMs: number
+  /**
+   * Time for which a whole answer of `/v1` waits for a person. Then it says what its task waits for, and the task goes
+   * on. Default: 30,000.
+   */
+  personWaitMs: number
 }
 
 /** Fate of a task whose client has left before the answer. */
@@ -162,6 +167,7 @@ const LIMITS: HttpLimits = {
   unreadMs: 30_000,
   unreadBytes: 2 ** 26,
   disconnectGraceMs: 10_000,
+  personWaitMs: 30_000,
 }
 
 const isA = (pattern: RegExp) => (value: unknown) => typeof value === 'string' && pattern.test(value)
@@ -195,6 +201,7 @@ const limits = shape<Partial<HttpLimits>>({
   unreadMs: wait(),
   unreadBytes: count,
   disconnectGraceMs: pause,
+  personWaitMs: wait(),
 })
 const options = shape<HttpApiOptions>(
   {

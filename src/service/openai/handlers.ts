@@ -1,5 +1,6 @@
 /** The endpoint in OpenAI's formats: teams as models, for programs that speak to nothing else. */
 import type { ModelMessage, Run, RunOptions } from '../../index.ts'
+import { systemClock, type Timer } from '../../shared/clock.ts'
 import { type Asked, askedIn, askedInResponses, outputOf, refused } from '../http/openai-request.ts'
 import type { Caller } from '../http/options.ts'
 import { HttpError, httpErrorOf, INTERNAL } from '../http/problem.ts'
@@ -17,11 +18,15 @@ import {
   written,
 } from '../http/tasks.ts'
 import {
+  type Answer,
+  type Asking,
   answerPieces,
   askedWith,
+  askingWords,
   type Begun,
   chatFrames,
   completionOf,
+  completionSaying,
   ignoredChat,
   ignoredResponses,
   openAiError,
@@ -30,6 +35,7 @@ import {
   responseFrames,
   responseNow,
   responseOf,
+  responseWaiting,
   taskIdOf,
 } from './responses.ts'
 
@@ -61,6 +67,9 @@ export function openAiHandlers(
   elsewhere: () => Promise<Elsewhere> | undefined,
 ) {
   const failed = (error: unknown) => openAiError(httpErrorOf(error) ?? INTERNAL)
+  const api = `${settings.basePath}/api`
+  const pieces = (begun: Begun, signal: AbortSignal, schema: object | undefined) =>
+    answerPieces(begun, signal, { api, isData: schema !== undefined })
   const left = (run: Run<unknown>) => {
     if (settings.onDisconnect !== 'continue') tasks.leave(run)
   }
@@ -108,12 +117,28 @@ export function openAiHandlers(
     if (!hasEnded) throw draining()
   }
 
-  /** Resolves to the result of a task. Rejects with its error, or if the client leaves before. */
-  const resultOf = async (request: Request, begun: Begun) => {
-    await begun.untilEnd().finally(() => request.signal.aborted && begun.left())
-    const result = await begun.result()
-    if (result.error) throw result.error
-    return result
+  /**
+   * Resolves to the result of a task, or to what it waits for a person for, so that its client does. Rejects with its
+   * error, or if the client leaves before.
+   */
+  const resultOf = async (request: Request, begun: Begun, mayWait: boolean): Promise<Answer | Asking> => {
+    let isTold = false
+    const ended = async () => {
+      await begun.untilEnd().finally(() => request.signal.aborted && !isTold && begun.left())
+      const result = await begun.result()
+      if (result.error) throw result.error
+      return result
+    }
+    const stop = new AbortController()
+    const first = mayWait ? [ended(), asking(begun, settings.limits.personWaitMs, stop.signal)] : [ended()]
+    try {
+      const answer = await Promise.race(first)
+      isTold = 'questionId' in answer
+      return answer
+    } finally {
+      stop.abort()
+      first[0]!.catch(() => {}) // the client knows that the task goes on
+    }
   }
 
   const streamed = (
@@ -155,10 +180,14 @@ export function openAiHandlers(
       const begun = await begin(call, model, asked, { ...output, stream: stream === true && !schema })
       const named = { run: begun.run, model }
       const headers = ignoredHeader([...ignoredChat(body), ...unheard(call, model, asked, 'messages')])
-      if (!stream) return json(completionOf(named, await resultOf(request, begun)), 200, headers)
+      if (!stream) {
+        const result = await resultOf(request, begun, !schema)
+        if (!('questionId' in result)) return json(completionOf(named, result), 200, headers)
+        return json(completionSaying(named, askingWords(result, api)), 200, { ...headers, ...waitsFor(result) })
+      }
       await begun.written()
       const usage = stream_options?.include_usage === true
-      return streamed(call, begun, headers, (signal) => chatFrames(named, answerPieces(begun, signal), usage, failed))
+      return streamed(call, begun, headers, (signal) => chatFrames(named, pieces(begun, signal, schema), usage, failed))
     },
 
     async createResponse(call) {
@@ -180,10 +209,15 @@ export function openAiHandlers(
       })
       const named = { run: begun.run, ...said }
       const headers = ignoredHeader([...ignoredResponses(body), ...unheard(call, model, asked, 'input')])
-      if (!stream && !background) return json(responseOf(named, await resultOf(request, begun)), 200, headers)
+      if (!stream && !background) {
+        const result = await resultOf(request, begun, true)
+        if (!('questionId' in result)) return json(responseOf(named, result), 200, headers)
+        const words = schema ? undefined : askingWords(result, api)
+        return json(responseWaiting(named, words), 200, { ...headers, ...waitsFor(result) })
+      }
       await begun.written() // a client that is cut off behind the first frame finds it by its id
       if (!stream) return json(await begun.now(named), 200, headers)
-      const frames = (signal: AbortSignal) => responseFrames(named, answerPieces(begun, signal), failed)
+      const frames = (signal: AbortSignal) => responseFrames(named, pieces(begun, signal, schema), failed)
       return streamed(call, begun, headers, frames, background)
     },
 
@@ -202,6 +236,31 @@ export function openAiHandlers(
     },
   } satisfies Partial<Handlers>
 }
+
+/** Resolves to a question that a person has left open for that time; to nothing before the task has ended. */
+function asking(begun: Begun, ms: number, signal: AbortSignal): Promise<Asking> {
+  return new Promise((resolve) => {
+    const open = new Map<string, Timer>()
+    const read = async () => {
+      await systemClock.sleep(ms, signal)
+      for await (const event of begun.events(['question', 'question.closed'], signal)) {
+        if (event.type === 'question')
+          open.set(
+            event.questionId,
+            systemClock.timer(ms, () => resolve(event)),
+          )
+        else if (event.type === 'question.closed') open.get(event.questionId)?.cancel()
+      }
+    }
+    const cancelAll = () => {
+      for (const timer of open.values()) timer.cancel()
+    }
+    read().then(cancelAll, cancelAll) // the end of the task tells what went wrong
+  })
+}
+
+/** Header of an answer whose task waits for a person: the id of the question. */
+const waitsFor = ({ questionId }: Asking): Record<string, string> => ({ 'x-dramatis-waits': questionId })
 
 /** @throws HttpError if there is none, if it is a stranger's, or if it was not to be stored: they must not differ. */
 export async function storedTask(

@@ -1,9 +1,11 @@
 /** `/v1/responses`: answers and events. */
+import { NO_TOKENS } from '../../actors/definition/model.ts'
 import type { MultiAgentResult, Run, RuntimeEvent, TokenUsage } from '../../index.ts'
 import { SpokenWords } from '../../runtime/runs/stream-parts.ts'
 import type { ChatRequest, ResponsesRequest } from '../http/openai-request.ts'
 import type { HttpError } from '../http/problem.ts'
 import { knownEndOf, type ServedTeam } from '../http/task-view.ts'
+import { approvalWords } from '../pictures/run-words.ts'
 
 /** A task that was begun for an answer, in this process or elsewhere. */
 export interface Begun {
@@ -28,18 +30,38 @@ export type AnswerPiece =
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'end'; readonly result: Answer }
 
+export type Asking = Extract<RuntimeEvent, { type: 'question' }>
+
+/** Says what a task waits for, and where a person answers it. `api`: path of the API. */
+export function askingWords(
+  { agent, runId, text, kind, choices = [], questionId, digest, ...more }: Asking,
+  api: string,
+) {
+  const { by, groups = [], quorum = 1 } = more
+  const policy = kind === 'approval' && by ? ` (${approvalWords({ by, groups, quorum, agreed: [] }, undefined)})` : ''
+  const among = choices.length > 0 ? ` (${choices.join(', ')})` : ''
+  const given = JSON.stringify({ questionId, ...(digest !== undefined && { digest }), answer: '...' })
+  return `${agent} asks a person: ${text}${among}${policy}. It is answered at POST ${api}/tasks/${runId}/answers with ${given}.`
+}
+
 /**
- * Yields the words of who speaks as they come: joined they end with the answer. An answer that is data comes as a
- * whole, and alone: clients parse what they join. Rejects with what kept the run from beginning.
+ * Yields the words of who speaks as they come: joined they end with the answer. What waits for a person is told between
+ * them. An answer that is data comes as a whole, and alone: clients parse what they join. Rejects with what kept the
+ * run from beginning.
  */
 export async function* answerPieces(
   begun: Pick<Begun, 'events' | 'result'>,
   signal: AbortSignal,
+  { api, isData }: { api: string; isData: boolean },
 ): AsyncGenerator<AnswerPiece> {
   const words = new SpokenWords()
   let working: string | undefined
-  for await (const event of begun.events(['turn.started', ...PIECES], signal)) {
-    if (event.type !== 'turn.started') for (const text of words.of(event)) yield { kind: 'text', text }
+  for await (const event of begun.events(['turn.started', 'question', ...PIECES], signal)) {
+    if (event.type === 'question') {
+      const asked = askingWords(event, api)
+      if (isData) yield { kind: 'progress', text: `${asked}\n` }
+      else for (const text of words.aside(asked)) yield { kind: 'text', text }
+    } else if (event.type !== 'turn.started') for (const text of words.of(event)) yield { kind: 'text', text }
     else if (event.agent !== working && !event.agent.startsWith('$')) {
       working = event.agent
       yield { kind: 'progress', text: `${working} works\n` }
@@ -86,18 +108,21 @@ const headOf = ({ run, model }: NamedChat, object: string) => ({
   model,
 })
 
-export function completionOf(named: NamedChat, result: Answer): object {
+export const completionOf = (named: NamedChat, result: Answer): object =>
+  completionSaying(named, answerOf(result), result.totalTokenUsage)
+
+export function completionSaying(named: NamedChat, content: string, usage: TokenUsage = NO_TOKENS): object {
   return {
     ...headOf(named, 'chat.completion'),
     choices: [
       {
         index: 0,
-        message: { role: 'assistant', content: answerOf(result), refusal: null },
+        message: { role: 'assistant', content, refusal: null },
         logprobs: null,
         finish_reason: 'stop',
       },
     ],
-    usage: chatUsage(result.totalTokenUsage),
+    usage: chatUsage(usage),
   }
 }
 
@@ -322,6 +347,12 @@ export async function responseNow(
   if ('runId' in end && !end.error) return responseOf(named, end)
   const { code, message } = failed(end.error).error
   return bodyOf(named, 'failed', { error: { code, message } })
+}
+
+/** Returns a response whose task waits for a person. `words`: what for; undefined where the answer is data. */
+export function responseWaiting(named: Named, words: string | undefined): object {
+  const output = words === undefined ? [] : [itemOf(named, 'in_progress', [textPart(words)])]
+  return bodyOf(named, 'in_progress', { output })
 }
 
 export async function* responseFrames(
