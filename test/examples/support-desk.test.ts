@@ -1,10 +1,12 @@
 /** The support desk: evaluated, served to several people, killed around a refund, and rehearsed. Without a key. */
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { open as openFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { Readable } from 'node:stream'
 import type { ModelClient } from 'dramatis'
 import { textOf } from 'dramatis/models'
 import { rehearse } from 'dramatis/testing'
@@ -33,7 +35,7 @@ t.test('it does in each case what is expected, though one model server is killed
 })
 
 t.test('who asks cannot approve, another tenant sees nothing, finance agrees to what it was shown', async (t) => {
-  const { ann, eve, bob, refunds } = await life(t, t.testdir())
+  const { ann, eve, bob, refunds } = await life(t, temporary(t))
   const id = await ann.begins(WISH)
   const { questionId, digest, ...shown } = await bob.asked(id)
   t.match(shown, { taskId: id, tool: 'refund', input: { order: 'A-7', cents: 4_900 }, groups: ['finance'] })
@@ -49,8 +51,20 @@ t.test('who asks cannot approve, another tenant sees nothing, finance agrees to 
   t.match(await eve.ended(await eve.begins(WISH)), { answer: /no order A-7/, speaker: 'billing' })
 })
 
+t.test('a model server that is killed while it speaks is relieved by the other one', async (t) => {
+  const { ann, modelServer } = await life(t, temporary(t))
+  const id = await ann.begins('There is lime in my kettle.', '?deltas=1')
+  for await (const _word of ann.events(id, 'model.delta', '&deltas=1')) break
+  process.kill(modelServer, 'SIGKILL')
+  for await (const { from, to } of ann.events(id, 'model.switched')) {
+    t.same([from, to], ['fast', 'spare'])
+    break
+  }
+  t.match(await ann.ended(id), { status: 'finished', speaker: 'tech', answer: /^Boil it/ })
+})
+
 t.test('a refund is paid once: killed before it is approved, and between the approval and the payment', async (t) => {
-  const folder = t.testdir()
+  const folder = temporary(t)
   const ledger = join(folder, 'refunds.jsonl')
   const first = await life(t, folder)
   const id = await first.ann.begins(WISH)
@@ -71,7 +85,7 @@ t.test('a refund is paid once: killed before it is approved, and between the app
 })
 
 t.test('the chat shows who speaks, and ends when a colleague has agreed on another page', inBrowser, async (t) => {
-  const { ann, bob } = await life(t, t.testdir())
+  const { ann, bob } = await life(t, temporary(t))
   const { page: chat, complaints } = await open(t, ann.page)
   await chat.getByRole('link', { name: 'Chat' }).click()
   await chat.getByRole('textbox').fill(WISH)
@@ -88,7 +102,7 @@ t.test('the chat shows who speaks, and ends when a colleague has agreed on anoth
 })
 
 t.test('rehearsed with crashes, delays and failing models, nobody is paid twice', async (t) => {
-  const folder = t.testdir()
+  const folder = temporary(t)
   const ledger = join(folder, 'refunds.jsonl')
   const options = desk(folder, { fast: rules(), spare: rules() })
   let paid = 0
@@ -130,6 +144,13 @@ const linesOf = (file: string): unknown[] =>
         .map((line) => JSON.parse(line))
     : []
 
+/** A folder that goes when the test is over, behind the processes that write into it. */
+function temporary(t: Test): string {
+  const folder = mkdtempSync(join(tmpdir(), 'support-desk-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}
+
 /** A process of the desk, and what people do over HTTP. */
 async function life(t: Test, folder: string) {
   const env = { ...withoutKeys(process.env), SUPPORT_DESK: folder, PORT: '0' }
@@ -144,14 +165,16 @@ async function life(t: Test, folder: string) {
   }
   t.teardown(dies)
   const pages = new Map<string, string>()
+  let modelServer = 0
   for await (const line of createInterface(child.stdout)) {
     const [, name, page] = /^(\w+): (http\S+)$/.exec(line) ?? []
     if (name && page) pages.set(name, page)
-    if (pages.size === 3) break
+    modelServer = Number(/: kill (\d+)$/.exec(line)?.[1] ?? 0)
+    if (modelServer > 0) break
   }
   const of = (name: string) => personAt(new URL(pages.get(name)!))
   const refunds = () => linesOf(join(folder, 'refunds.jsonl'))
-  return { ann: of('ann'), eve: of('eve'), bob: of('bob'), refunds, dies }
+  return { ann: of('ann'), eve: of('eve'), bob: of('bob'), modelServer, refunds, dies }
 }
 
 function personAt({ origin, hash, href }: URL) {
@@ -164,15 +187,21 @@ function personAt({ origin, hash, href }: URL) {
       headers: { authorization, 'content-type': 'application/json', prefer: 'respond-async' },
       body: JSON.stringify(body),
     })
+  /** The events of a task, as they come. */
+  async function* events(id: string, types: string, more = ''): AsyncGenerator<Record<string, unknown>> {
+    const { body } = await get(`/api/tasks/${id}/events?types=${types}${more}`, 'application/x-ndjson')
+    for await (const line of createInterface(Readable.fromWeb(body!))) if (line !== '') yield JSON.parse(line)
+  }
   return {
     page: href,
     send,
-    begins: async (query: string) => ((await (await send('/api/tasks', { query })).json()) as { id: string }).id,
+    events,
+    begins: async (query: string, how = '') =>
+      ((await (await send(`/api/tasks${how}`, { query })).json()) as { id: string }).id,
     ended: async (id: string): Promise<unknown> => (await get(`/api/tasks/${id}?wait=30`)).json(),
     /** The question of a task, as soon as there is one. */
     async asked(id: string): Promise<Question> {
-      const events = await get(`/api/tasks/${id}/events?types=question`, 'application/x-ndjson')
-      for await (const _chunk of events.body!) break
+      for await (const _question of events(id, 'question')) break
       const { questions } = (await (await get('/api/questions')).json()) as { questions: [Question] }
       return questions[0]
     },
