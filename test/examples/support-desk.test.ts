@@ -6,7 +6,6 @@ import { open as openFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { Readable } from 'node:stream'
 import type { ModelClient } from 'dramatis'
 import { textOf } from 'dramatis/models'
 import { rehearse } from 'dramatis/testing'
@@ -190,7 +189,12 @@ function personAt({ origin, hash, href }: URL) {
   /** The events of a task, as they come. */
   async function* events(id: string, types: string, more = ''): AsyncGenerator<Record<string, unknown>> {
     const { body } = await get(`/api/tasks/${id}/events?types=${types}${more}`, 'application/x-ndjson')
-    for await (const line of createInterface(Readable.fromWeb(body!))) if (line !== '') yield JSON.parse(line)
+    let rest = ''
+    for await (const chunk of body!.pipeThrough(new TextDecoderStream())) {
+      const lines = `${rest}${chunk}`.split('\n')
+      rest = lines.pop() ?? ''
+      for (const line of lines) if (line !== '') yield JSON.parse(line)
+    }
   }
   return {
     page: href,
