@@ -20,7 +20,7 @@ import { openTurns } from './runtime/observers/stalls.ts'
 import { standingIn } from './runtime/providers/models.ts'
 import type { MultiAgentResult } from './runtime/runs/result.ts'
 import type { Run, RunOptions } from './runtime/runs/run.ts'
-import { checkFlag, checkQuery, faultsOf, type RehearsalPlan, seedsOf } from './runtime/testing/faults.ts'
+import { checkFlag, checkQuery, faultsOf, type RehearsalPlan, seedsOf, wordsOf } from './runtime/testing/faults.ts'
 import { type OldTurns, oldTurnsOf } from './runtime/testing/old-turns.ts'
 import type { UnknownAsked } from './runtime/testing/old-world.ts'
 import { type OutcomeKind, type Part, playSeed, type SeedOutcome, tally } from './runtime/testing/play.ts'
@@ -34,7 +34,7 @@ import { environment } from './shared/environment.ts'
 import { ConfigurationError, type DramatisError, describe, shown } from './shared/errors.ts'
 import { MultiAgentPattern, type MultiAgentPatternOptions } from './team.ts'
 
-export { type Fault, faultsOf, type RehearsalPlan, seedsOf } from './runtime/testing/faults.ts'
+export { type Fault, faultsOf, type RehearsalPlan, type RehearsedWords, seedsOf } from './runtime/testing/faults.ts'
 export type { RunMismatch } from './runtime/testing/mismatches.ts'
 export { oldTurnsOf } from './runtime/testing/old-turns.ts'
 export type { UnknownAsked } from './runtime/testing/old-world.ts'
@@ -228,6 +228,7 @@ export async function rehearse(
   const { query, caller, tenant, check, modules, record, realModels = false, realTools = false } = checked(plan)
   const seeds = seedsOf(plan.seeds)
   const faults = faultsOf(plan.faults)
+  const steer = wordsOf(plan.steer)
   const recording = record === undefined ? undefined : new Recording(record)
   const rehearser = new Rehearser({
     realModels,
@@ -235,7 +236,7 @@ export async function rehearse(
     ...(recording && { fetch: recordedFetch((asked) => recording.answer(asked)), steps: recording }),
   })
   const make = typeof options === 'function' ? options : () => options
-  const part: Part = { query, caller, tenant, faults, check, modules, traced: false }
+  const part: Part = { query, caller, tenant, faults, steer, check, modules, traced: false }
   const outcomes: SeedOutcome[] = []
   for (const seed of seeds) outcomes.push(await rehearser.play(seed, make, part))
   const failures = outcomes.flatMap(({ seed, error }) =>
@@ -327,6 +328,7 @@ function checked(plan: RehearsalPlan): RehearsalPlan {
     'tenant',
     'seeds',
     'faults',
+    'steer',
     'check',
     'modules',
     'record',
@@ -346,7 +348,7 @@ function checked(plan: RehearsalPlan): RehearsalPlan {
 
 function replayOf(
   seed: number,
-  { query, caller, tenant, faults = [], record, realModels = false, realTools = false }: RehearsalPlan,
+  { query, caller, tenant, faults = [], steer = [], record, realModels = false, realTools = false }: RehearsalPlan,
 ): string {
   const plan = {
     query,
@@ -354,6 +356,7 @@ function replayOf(
     tenant,
     seeds: [seed],
     ...(faults.length > 0 && { faults }),
+    ...(steer.length > 0 && { steer }),
     ...(record !== undefined && { record }),
     ...(realModels && { realModels }),
     ...(realTools && { realTools }),

@@ -26,6 +26,7 @@ export {
   type OutcomeKind,
   type Rehearsal,
   type RehearsalPlan,
+  type RehearsedWords,
   type RunMismatch,
   rehearse,
   rehearseRun,

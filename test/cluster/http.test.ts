@@ -331,6 +331,33 @@ t.test('HTTP from any process', { skip: !bin && 'no PostgreSQL is installed here
     }
     t.equal(await one.team.getRun('none'), undefined)
   })
+
+  await t.test('words are said to a run wherever its shard is, once for an id', async (t) => {
+    const [one, two] = await Promise.all([served(t, { url, name: 'words' }), served(t, { url, name: 'words' })])
+    await sharedBy(one, two)
+    for (const owner of [one, two]) {
+      const run = await one.team.launch('order', { runId: idAt(owner, 'steered') })
+      while ((await run.questions()).length === 0);
+      const at = `/api/tasks/${run.id}`
+      const said = await run.steer('In blue.', { id: 'a', by: { id: 'ann' } })
+      t.match(said, { id: 'a', text: 'In blue.', to: null, by: 'ann' })
+      for (const each of [one, two]) {
+        const body = { words: 'In blue.', id: 'a' }
+        t.match(await each.send('POST', `${at}/steer`, { body }), { status: 202, body: { id: 'a', by: 'ann' } })
+        t.match((await each.send('GET', at)).body.steers, [{ id: 'a', text: 'In blue.' }])
+      }
+      t.equal((await two.send('POST', `${at}/steer`, { body: { words: 'x' }, caller: 'bob:run' })).status, 404)
+      const [question] = await run.questions()
+      await run.answer(question!.questionId, 'yes')
+      t.equal((await run.result()).finalOutput, 'order: yes')
+      t.equal(await said.settled, 'unread', 'no model is in the team')
+      t.match(await two.send('POST', `${at}/steer`, { body: { words: 'x' } }), {
+        status: 409,
+        body: { code: 'RUN_ENDED' },
+      })
+      await t.rejects(run.steer('x'), { code: 'RUN_ENDED' })
+    }
+  })
 })
 
 /** Begins a task at one member whose shard the other one holds. */

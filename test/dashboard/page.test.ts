@@ -6,6 +6,7 @@ import type { Test } from 'tap'
 import t from 'tap'
 import { defineAgent } from '../../src/index.ts'
 import { bearerToken } from '../../src/service/api/index.ts'
+import { gate } from '../kit/team.ts'
 import { FakeModel } from '../models/fake-model.ts'
 import { inBrowser, open } from './browser.ts'
 import { HOSTILE } from './hostile-texts.ts'
@@ -252,3 +253,34 @@ t.test('the page and all that it needs is below 120 KB, zipped', async (t: Test)
   t.ok(bytes < 120_000, `${bytes} bytes`)
   t.notOk(/\bprocess\.\w|\bBuffer\b/.test(String(files[0])), 'nothing of Node is in it')
 })
+
+t.test(
+  'what is written while a model works is said to it, Alt+Enter interrupts, and a tick says who has read it',
+  inBrowser,
+  async (t) => {
+    const [asked, held] = [gate(), gate()]
+    const model = new FakeModel(async ({ messages }, nth) => {
+      asked.open()
+      if (nth === 0) await held.opened
+      return `after ${messages.filter(({ role }) => role === 'user').map(({ content }) => content)}`
+    })
+    const { url } = await served(t, { agents: {}, options: { agents: [{ name: 'ann' }] }, model })
+    const { page, complaints } = await open(t, `${url}#/chat?thread=talk`)
+    const write = async (text: string, key: string) => {
+      await page.getByLabel('Write to the team').fill(text)
+      await page.keyboard.press(key)
+      await page.locator('.mine').getByText(text).waitFor()
+    }
+    await write('How long?', 'Enter')
+    await page.getByRole('button', { name: 'Say it now' }).waitFor()
+    await asked.opened
+    await write('In metres.', 'Enter')
+    await page.getByRole('img', { name: 'not read yet' }).waitFor()
+    await write('Now!', 'Alt+Enter')
+    await page.getByRole('img', { name: 'read by ann' }).nth(1).waitFor()
+    await page.getByText('after How long?,In metres.,Now!').waitFor()
+    t.equal(model.requests.length, 2)
+    held.open()
+    t.same(complaints, [])
+  },
+)

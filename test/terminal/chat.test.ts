@@ -10,6 +10,9 @@ import type { Screen } from '../../src/service/shared/screen.ts'
 import { Chat } from '../../src/service/terminal/chat.ts'
 import { localSource } from '../../src/service/terminal/source.ts'
 import { systemClock } from '../../src/shared/clock.ts'
+import { testTeam } from '../../src/testing.ts'
+import { gate, silent } from '../kit/team.ts'
+import { FakeModel } from '../models/fake-model.ts'
 import { fakeScreen, fakeSurroundings } from '../service/fake-team.ts'
 import { echo, stage, throws } from '../team/stage.ts'
 import { FakeTerminal } from './fake-terminal.ts'
@@ -223,3 +226,46 @@ t.test('Ctrl-C stops the answer that is being made; twice without one leaves', a
   await talking
   t.match(await team.listRuns(), [{ status: 'aborted' }])
 })
+
+t.test(
+  'a line that is typed while a model works is said to it, Alt-Enter interrupts, and a tick says who has read it',
+  async (t) => {
+    const held = [gate(), gate()]
+    const asked = gate()
+    const model = new FakeModel(async ({ messages }, nth) => {
+      asked.open()
+      await held[nth]?.opened
+      return `after ${messages.filter(({ role }) => role === 'user').map(({ content }) => content)}`
+    })
+    const team = testTeam(
+      { agents: [{ name: 'ann' }], orchestration: { strategy: 'sequential' }, logger: silent },
+      { model },
+    )
+    t.teardown(() => team.close())
+    const terminal = new FakeTerminal()
+    const source = localSource(team)
+    const chat = new Chat({
+      source,
+      screen: terminal.screen as Screen,
+      input: terminal.keys,
+      tell: async () => {},
+      isTerminal: true,
+      signal: never,
+    })
+    const talked = chat.talk('How long?')
+    await terminal.shows('You: How long?')
+    await asked.opened
+    terminal.press('In metres.\r')
+    await terminal.shows('You: In metres.')
+    terminal.press('Now!\x1b\r')
+    await terminal.shows('You, interrupting: Now!')
+    await terminal.shows('✓ ann has read: In metres.')
+    await terminal.shows('✓ ann has read: Now!')
+    held[1]!.open()
+    await terminal.shows('after How long?,In metres.,Now!')
+    t.equal(model.requests.length, 2)
+    terminal.press('/quit\r')
+    t.equal(await talked, true)
+    held[0]!.open()
+  },
+)

@@ -18,7 +18,7 @@ import { BODY_HASH, RunOutput } from '../host/run.ts'
 import { defaultLogger } from '../logging/logger.ts'
 import { type RuntimeEvent, readPosition, readTypes } from '../runs/events.ts'
 import type { MultiAgentResult } from '../runs/result.ts'
-import type { RunStatus } from '../runs/run.ts'
+import type { RunStatus, SteerInfo, SteerReceipt } from '../runs/run.ts'
 import { readQuery, readRunOptions } from '../runs/run-options.ts'
 import { SPOKEN, SpokenWords } from '../runs/stream-parts.ts'
 import type { Wanted } from '../runs/told-events.ts'
@@ -27,6 +27,7 @@ import type { Commons } from '../team/commons.ts'
 import type { TeamRuntime } from '../team/team.ts'
 import type { AnswerOptions } from '../verbs/approvals.ts'
 import type { OpenQuestionInfo } from '../verbs/questions.ts'
+import { readSteerOptions, type SteerOptions } from '../verbs/steering.ts'
 import { checkAddress, keyOf } from './address.ts'
 import { Carrier, shardOf, taskOf } from './carrier.ts'
 import type { ClusterKeep, ClusterStore, ClusterTimes, ShardLog, TaskOutcome } from './cluster-store.ts'
@@ -202,6 +203,12 @@ export interface ClusterRun<T = unknown> {
    * no owner.
    */
   answer(questionId: string, answer: string | ApprovalAnswer, options?: AnswerOptions): Promise<void>
+  /**
+   * Says something to the run while it works, as `run.steer` of a team in one process does. The words are durable, also
+   * while the shard has no owner. `settled` and `readBy` of the receipt follow the events of the run, and so take what
+   * `events` takes.
+   */
+  steer(words: string | Content, options?: SteerOptions): Promise<SteerReceipt>
   /** Cancels the run. Resolves when its end is in the log, also if that is another one. */
   cancel(reason?: string): Promise<void>
 }
@@ -210,6 +217,37 @@ const NEVER: AbortSignal = new AbortController().signal
 /** Caller in whose name this process asks for the events of a run: its own program. */
 const PROGRAM = { id: '', may: ['run', 'watch', 'operate'] }
 const DEFAULT_SHARDS = 16
+type Said = Omit<SteerInfo, 'readBy' | 'settled'>
+
+/** Types of the events that tell what becomes of words. */
+const READ = ['steer.read', 'steer.unread'] as const
+
+/** Returns the receipt of words; `told` yields the events of their run that tell what becomes of them. */
+function receiptOf(said: Said, told: () => AsyncIterable<{ event: object }>): SteerReceipt {
+  const readBy = new Set<string>()
+  let settled: Promise<'read' | 'unread'> | undefined
+  const follow = async () => {
+    let isUnread = false
+    for await (const { event } of told()) {
+      const { type, steerId, agent } = event as { type?: string; steerId?: string; agent?: string }
+      if (steerId !== said.id) continue
+      if (agent !== undefined) readBy.add(agent)
+      isUnread ||= type === 'steer.unread'
+    }
+    return isUnread || readBy.size === 0 ? 'unread' : 'read'
+  }
+  return {
+    ...said,
+    get readBy() {
+      return [...readBy]
+    },
+    get settled() {
+      settled ??= follow()
+      return settled
+    },
+  }
+}
+
 /** Name of the exchange of news between processes. */
 const NEWS = 'news'
 const HAND_OVER_MS = 10_000
@@ -350,6 +388,13 @@ export class ClusterTeam<Team extends TeamRuntime = TeamRuntime> implements Asyn
       questions: async (signal) => (await asked('questions', signal)) as readonly OpenQuestionInfo[],
       async answer(questionId, answer, options) {
         await door.ask(shard, { ask: 'answer', runId: id, questionId, answer, ...(options && { options }) })
+      },
+      async steer(given, options = {}) {
+        const { text: plain, parts } = readQuery(given, 'words')
+        const words = parts ? asJson(parts) : plain
+        const sent = { words, options: { ...readSteerOptions(options), id: options.id ?? randomUUID() } }
+        const said = await door.ask(shard, { ask: 'steer', runId: id, ...sent })
+        return receiptOf(said as Said, () => told({ after: undefined, signal: NEVER, deltas: false, types: [...READ] }))
       },
       async cancel(reason) {
         await door.ask(shard, { ask: 'cancel', runId: id, ...(reason !== undefined && { reason }) })

@@ -1,5 +1,6 @@
 /** A team that holds one shard: its tasks are runs, under the ids of the tasks. */
 import type { ApprovalAnswer } from '../../actors/definition/approval.ts'
+import type { Content } from '../../actors/definition/content.ts'
 import { systemClock } from '../../shared/clock.ts'
 import {
   DramatisError,
@@ -14,6 +15,7 @@ import type { RunOptions } from '../runs/run.ts'
 import type { KeyedRequest, KeyedRequests } from '../team/keyed-requests.ts'
 import type { TeamRuntime } from '../team/team.ts'
 import type { AnswerOptions } from '../verbs/approvals.ts'
+import type { SteerOptions } from '../verbs/steering.ts'
 import type { ShardLog, TakenTask, TaskOutcome } from './cluster-store.ts'
 import type { Shard } from './process.ts'
 
@@ -53,6 +55,13 @@ export type SentAsk =
       readonly questionId: string
       readonly answer: string | ApprovalAnswer
       readonly options?: AnswerOptions
+    }
+  | {
+      readonly ask: 'steer'
+      readonly runId: string
+      readonly words: string | Content
+      /** With the id of the words: the next owner may take them again. */
+      readonly options: SteerOptions
     }
   /** A request that a service keeps for the owner's. */
   | { readonly ask: 'request'; readonly runId: string; readonly kept: unknown }
@@ -183,6 +192,10 @@ export class TeamShard implements Shard {
     if (!run) throw new UnknownRunError(`no run has the id "${sent.runId}".`, { runId: sent.runId })
     if (sent.ask === 'questions' || sent.ask === 'tasks' || sent.ask === 'usage') return run[sent.ask]
     if (sent.ask === 'cancel') await run.cancel(sent.reason)
+    if (sent.ask === 'steer') {
+      const { id, at, text, to, by } = await run.steer(sent.words, sent.options)
+      return { id, at, text, to, by }
+    }
     if (sent.ask === 'answer') await run.answer(sent.questionId, sent.answer, sent.options)
     if (sent.ask !== 'status') await this.#team.flush()
     return run.status

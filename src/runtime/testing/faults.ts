@@ -50,9 +50,12 @@ export class Faults {
   readonly #kinds: readonly TurnFault[]
   /** True if models fail, too. */
   readonly #models: boolean
+  /** True if people may be late. */
+  readonly #people: boolean
   readonly #clock: Scheduler
   readonly #dice: Dice
   readonly #modelDice: Dice
+  readonly #personDice: Dice
   readonly #onTurn: (agent: string) => void
   #left: number
   /** Ids of messages that had a fault. A redelivery of such a message gets no other fault. */
@@ -62,12 +65,22 @@ export class Faults {
   /** `onTurn` is called at the begin of each turn, with the agent's name. */
   constructor(seed: number, kinds: readonly Fault[], clock: Scheduler, onTurn: (agent: string) => void = () => {}) {
     this.#kinds = kinds.filter(isOfTurn)
-    this.#models = kinds.length > this.#kinds.length
+    this.#models = kinds.includes('model')
+    this.#people = kinds.includes('late')
     this.#clock = clock
     this.#onTurn = onTurn
     this.#dice = new Dice(seed, 'faults')
     this.#modelDice = new Dice(seed, 'models')
+    this.#personDice = new Dice(seed, 'late people')
     this.#left = kinds.length === 0 ? 0 : this.#dice.upTo(MOST_FAULTS + 1) // some runs have none
+  }
+
+  /** Draws whether the person whom an agent asks answers when the time is up, if there is such a time. */
+  readonly isLate = ({ agent, answerBy }: Question): boolean => {
+    if (!this.#people || answerBy === undefined || this.#left === 0 || !this.#personDice.chance(LATE_ODDS)) return false
+    this.#left -= 1
+    this.injected.push({ fault: 'late', agent, at: this.#clock.now() })
+    return true
   }
 
   get hangs(): boolean {
@@ -209,30 +222,38 @@ type Question = Extract<RuntimeEvent, { type: 'question' }>
 const LONGEST_THOUGHT_MS = 10_000
 /** Odds that somebody of several who have to agree says it twice. */
 const DOUBLE = 0.25
+/** Odds that somebody is late. */
+const LATE_ODDS = 0.5
 
-/** `answer`: `by` is one of those whom an approval is for; undefined for whoever is asked. */
+/**
+ * `answer`: `by` is one of those whom an approval is for; undefined for whoever is asked. `isLate`: checks whether a
+ * question is answered when its time is up.
+ */
 export function person(
   seed: number,
   clock: Scheduler,
   answer: (questionId: string, text: string, by: Answerer | undefined) => Promise<void>,
+  isLate: (question: Question) => boolean = () => false,
 ) {
   const dice = new Dice(seed, 'person')
   const open = new Set<Timer>()
-  const later = (questionId: string, words: string, by?: Answerer) => {
-    const timer = clock.timer(dice.upTo(LONGEST_THOUGHT_MS), () => {
+  const later = (questionId: string, words: string, by?: Answerer, notBefore = 0) => {
+    const timer = clock.timer(notBefore + dice.upTo(LONGEST_THOUGHT_MS), () => {
       open.delete(timer)
       answer(questionId, words, by).catch(() => {}) // it was withdrawn meanwhile, or takes no more of him
     })
     open.add(timer)
   }
   return {
-    asked({ questionId, text, choices, groups = [], quorum = 1 }: Question): void {
+    asked(question: Question): void {
+      const { questionId, text, choices, groups = [], quorum = 1, answerBy = 0 } = question
+      const lateMs = isLate(question) ? Math.max(0, answerBy - clock.now()) + 1 : 0
       const words = () => (choices ? dice.pick(choices) : `[rehearsal] an answer to: ${text}`)
-      if (groups.length === 0 && quorum === 1) return later(questionId, words())
+      if (groups.length === 0 && quorum === 1) return later(questionId, words(), undefined, lateMs)
       for (let n = 1; n <= quorum; n++) {
         const by = { id: `rehearsal-${n}`, groups }
         const said = words()
-        later(questionId, said, by)
+        later(questionId, said, by, lateMs)
         if (dice.chance(DOUBLE)) later(questionId, said, by) // people press a button twice
       }
     },
@@ -242,11 +263,85 @@ export function person(
   }
 }
 
-export const FAULTS = ['crash', 'delay', 'duplicate', 'hang', 'refuse', 'model'] as const
+/*
+ * Words of a rehearsed person to a run while it works. The plan says what and after what, the seed when exactly.
+ */
 
-type TurnFault = Exclude<Fault, 'model'>
+/** Words of a plan: see `RehearsalPlan.steer`. */
+export interface RehearsedWords {
+  text: string
+  after: 'model' | number
+  to?: string
+  when?: 'next' | 'interrupt'
+}
 
-const isOfTurn = (fault: Fault): fault is TurnFault => fault !== 'model'
+/** Odds that words come behind one call of a model, and not behind a later one. */
+const BEHIND_ODDS = 0.6
+
+/** `say`: rejects for a run that has ended. */
+export function speaking(
+  seed: number,
+  clock: Scheduler,
+  plan: readonly RehearsedWords[],
+  say: (words: RehearsedWords) => Promise<unknown>,
+) {
+  const dice = new Dice(seed, 'words')
+  const open = new Set<Timer>()
+  const said = (words: RehearsedWords) => void say(words).catch(() => {}) // it came too late
+  const soon = (words: RehearsedWords, steps: number): void =>
+    steps === 0 ? said(words) : clock.defer(() => soon(words, steps - 1))
+  const behindModels = new Set(plan.filter(({ after }) => after === 'model'))
+  return {
+    /** The run has begun. */
+    begun(): void {
+      for (const words of plan) {
+        if (words.after === 'model') continue
+        const timer = clock.timer(Math.floor(2 * words.after * dice.random()), () => {
+          open.delete(timer)
+          said(words)
+        })
+        open.add(timer)
+      }
+    },
+    /** A model has answered. */
+    called(): void {
+      for (const words of behindModels) {
+        if (!dice.chance(BEHIND_ODDS)) continue
+        behindModels.delete(words)
+        soon(words, dice.upTo(LATEST_STEP))
+      }
+    },
+    leave(): void {
+      for (const timer of open) timer.cancel()
+    },
+  }
+}
+
+/** Returns the words of a plan. Throws `ConfigurationError` for what are none. */
+export function wordsOf(steer: unknown = []): RehearsedWords[] {
+  const accepted = "a list of { text, after: 'model' or a number of ms, to?, when? }"
+  if (Array.isArray(steer) && steer.every(isRehearsed)) return steer
+  throw new ConfigurationError(`steer: ${shown(steer)}; accepted: ${accepted}.`, {
+    path: 'steer',
+    got: steer,
+    accepted,
+  })
+}
+
+const MOMENTS: readonly unknown[] = [undefined, 'next', 'interrupt']
+
+function isRehearsed(words: unknown): words is RehearsedWords {
+  const { text, after, to, when, ...others } = Object(words) as Record<string, unknown>
+  const isTime = after === 'model' || (typeof after === 'number' && after >= 0 && after < 2 ** 30)
+  const isMeant = (to === undefined || typeof to === 'string') && MOMENTS.includes(when)
+  return typeof text === 'string' && text !== '' && isTime && isMeant && Object.keys(others).length === 0
+}
+
+export const FAULTS = ['crash', 'delay', 'duplicate', 'hang', 'refuse', 'model', 'late'] as const
+
+type TurnFault = Exclude<Fault, 'model' | 'late'>
+
+const isOfTurn = (fault: Fault): fault is TurnFault => fault !== 'model' && fault !== 'late'
 
 /** Ways in which a call of a model fails. */
 const MODEL_FAILURES = ['rate_limit', 'broken_off', 'filtered'] as const
@@ -277,10 +372,15 @@ export interface RehearsalPlan {
    * Faults, of which up to three are injected in a run: an agent dies at any moment (`crash`); a turn begins, or its
    * answer leaves, up to ten seconds late (`delay`); a turn is cut off after all its actions and is tried again
    * (`duplicate`); a turn does nothing until its signal is aborted, by a deadline for example (`hang`); the agent
-   * refuses the task (`refuse`); a call of a model meets a limit of its provider, breaks off or is filtered (`model`).
-   * Default: none.
+   * refuses the task (`refuse`); a call of a model meets a limit of its provider, breaks off or is filtered (`model`);
+   * a person answers when the time of the question is up (`late`). Default: none.
    */
   faults?: readonly Fault[]
+  /**
+   * Words that somebody says to the run while it works, as by `run.steer`: behind a call of a model, or after that many
+   * ms. The seed moves them: to another call, by some steps, to any time up to twice as late. Default: none.
+   */
+  steer?: readonly RehearsedWords[]
   /**
    * Checks the outcome of each run: the answer of the protocol as a message, or the error. If it throws, the run counts
    * as failed.

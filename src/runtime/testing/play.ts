@@ -17,7 +17,8 @@ import type { Run } from '../runs/run.ts'
 import type { OrchestrationTrace } from '../runs/trace.ts'
 import type { TeamKit } from '../team/provision.ts'
 import type { TeamRuntime } from '../team/team.ts'
-import { type Fault, Faults, type Injected, person, type RehearsalPlan } from './faults.ts'
+import type { Answerer } from '../verbs/approvals.ts'
+import { type Fault, Faults, type Injected, person, type RehearsalPlan, speaking } from './faults.ts'
 import type { Stage } from './stage.ts'
 import { settling } from './virtual-clock.ts'
 
@@ -122,7 +123,7 @@ export function shortest<T extends Pick<SeedOutcome, 'seed' | 'messages' | 'faul
   }, undefined)
 }
 
-export interface Part extends Pick<RehearsalPlan, 'query' | 'caller' | 'tenant' | 'check' | 'modules'> {
+export interface Part extends Pick<RehearsalPlan, 'query' | 'caller' | 'tenant' | 'check' | 'modules' | 'steer'> {
   faults: readonly Fault[]
   traced: boolean
 }
@@ -138,7 +139,7 @@ export async function playSeed(
   seed: number,
   stage: Stage,
   makeTeam: (kit: TeamKit) => PlayedTeam,
-  { query, caller, tenant, faults: kinds, check, modules = {}, traced }: Part,
+  { query, caller, tenant, faults: kinds, steer = [], check, modules = {}, traced }: Part,
 ): Promise<SeedOutcome> {
   const { clock } = stage
   const faults = new Faults(seed, kinds, clock, (agent) => stage.turn(agent))
@@ -154,15 +155,20 @@ export async function playSeed(
   let run: Run | undefined
   let found: DramatisError | undefined
   let sign: DramatisError | undefined
-  const answerer = person(seed, clock, async (questionId, answer, by) => run?.answer(questionId, answer, by && { by }))
+  const answers = async (questionId: string, answer: string, by?: Answerer) =>
+    run?.answer(questionId, answer, by && { by })
+  const answerer = person(seed, clock, answers, faults.isLate)
+  const speaker = speaking(seed, clock, steer, async ({ text, after: _, ...how }) => run?.steer(text, how))
   const watched = team.events.subscribe((event) => {
     if (event.type === 'question') answerer.asked(event)
+    else if (event.type === 'model.called') speaker.called()
     else if (event.type === 'livelock') sign = foundBy(event)
     else if (event.type === 'tool.started' && event.simulated) stage.simulated.add(event.tool)
     else found ??= foundBy(event)
   })
   try {
     run = team.launch(query, { runId: `seed-${seed}`, caller, tenant })
+    speaker.begun()
     const isSettled = settling(run.result)
     let stranded: string[] = []
     const ending = await clock.runUntil(
@@ -191,6 +197,7 @@ export async function playSeed(
     }
   } finally {
     answerer.leave()
+    speaker.leave()
     watched.unsubscribe()
     stage.close()
   }

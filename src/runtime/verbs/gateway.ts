@@ -459,20 +459,20 @@ export class ModelGateway {
     this.#options = options
   }
 
-  readonly verb: HostVerb = async (args, { agent, run, turn, callId, isAgain, say }, signal) => {
+  readonly verb: HostVerb = (args, { agent, run, turn, callId, isAgain, say }, signal) => {
     const call = checked(args)
     const isRetried = call.stream === true && (agent.messageOf(turn)?.retries?.count ?? 0) > 0
     return this.call({ agent, run, turn, callId, isAgain, isRetried }, call, signal, say)
   }
 
-  async call(
+  call(
     caller: ModelCaller,
     call: ModelCall,
     signal: AbortSignal,
     onText: (text: string) => void,
   ): Promise<ModelAnswer> {
     const { steers } = this.#options
-    if (!steers) return answerIn(await this.#once(caller, call, signal, onText))
+    if (!steers) return this.#once(caller, call, signal, onText).then(answerIn)
     return steers.answer(caller, call, { make: this.#once, signal, onText })
   }
 

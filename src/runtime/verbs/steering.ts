@@ -207,8 +207,10 @@ export class Steers {
       const messages = words.map(messageOf)
       const open: OpenCall = { caller, cut: new AbortController(), isRead: false }
       this.#open.add(open)
-      const made = await this.#made(open, signal, () =>
-        make(
+      const detach = onAbort(signal, () => open.cut.abort(signal.reason))
+      let made: MadeCall
+      try {
+        made = await make(
           words.length === 0 ? asked : { ...asked, steerIds: words.map(({ id }) => id) },
           words.length === 0 ? call : { ...call, messages: [...call.messages, ...messages] },
           open.cut.signal,
@@ -216,12 +218,19 @@ export class Steers {
             open.isRead ||= call.watched?.answerOf !== 'run'
             onText(text)
           },
-        ),
-      ).catch((error: unknown) => {
-        if (words.length > 0 && !run.over)
-          this.#record(run, { kind: 'steer.again', agent: agent.name, callId: caller.callId })
-        throw error
-      })
+        )
+        if (!made.answer && !isCut(open)) throw made.error
+      } catch (error) {
+        if (!isCut(open) || signal.aborted) {
+          if (words.length > 0 && !run.over)
+            this.#record(run, { kind: 'steer.again', agent: agent.name, callId: caller.callId })
+          throw error
+        }
+        made = NOTHING_MADE
+      } finally {
+        detach()
+        this.#open.delete(open)
+      }
       superseded = made.answer !== undefined && !open.isRead && this.#supersedes(caller, made.answer)
       if (made.answer && !superseded) {
         const all = usage === NO_TOKENS ? made.answer : { ...made.answer, usage: addUsage(usage, made.answer.usage) }
@@ -235,24 +244,6 @@ export class Steers {
           kind: 'model.superseded',
           ...{ agent: agent.name, callId: caller.callId, ...call.watched, reason: 'steered' },
         })
-    }
-  }
-
-  /** Makes a call that words may cut. Throws what it ends with, unless that is an answer or words have cut it. */
-  async #made(open: OpenCall, signal: AbortSignal, make: () => Promise<MadeCall>): Promise<MadeCall> {
-    const { cut } = open
-    const detach = onAbort(signal, () => cut.abort(signal.reason))
-    const isCut = () => cut.signal.reason === INTERRUPTED
-    try {
-      const made = await make()
-      if (made.answer || isCut()) return made
-      throw made.error
-    } catch (error) {
-      if (!isCut() || signal.aborted) throw error
-      return { answer: undefined, usage: NO_TOKENS, error: undefined }
-    } finally {
-      detach()
-      this.#open.delete(open)
     }
   }
 
@@ -296,6 +287,10 @@ const INTERRUPTED = new CancelledError(
   'Somebody has said something to the run, which the model is asked with anew.',
   {},
 )
+
+const NOTHING_MADE: MadeCall = { answer: undefined, usage: NO_TOKENS, error: undefined }
+
+const isCut = ({ cut }: OpenCall): boolean => cut.signal.reason === INTERRUPTED
 
 const messageOf = ({ id, content }: SteerWords): ModelMessage => ({ role: 'user', content, steerId: id })
 

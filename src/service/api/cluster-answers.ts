@@ -91,7 +91,7 @@ export function passed(response: Response): Response {
 export function queuedTask(id: string, team: string, query: string): Task {
   const usage = { inputTokens: 0, outputTokens: 0, totalTokens: 0, calls: 0 }
   const ended = { endedAt: null, answer: null, data: null, cost: null, error: null, rehearsed: false, speaker: null }
-  const lists = { failures: [], subTasks: [], questions: [], usage, usageByAgent: {} }
+  const lists = { failures: [], subTasks: [], questions: [], steers: [], usage, usageByAgent: {} }
   return { id, team, query, status: 'queued', createdAt: isoTime(systemClock.now()), ...ended, ...lists }
 }
 

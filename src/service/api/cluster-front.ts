@@ -1,6 +1,6 @@
 /**
  * Requests about teams over several processes. A process that is asked has the owner of the shard answer, whoever that
- * is by then. Answers and cancellations are kept for it, as runs are.
+ * is by then. Answers, cancellations and words are kept for it, as runs are.
  */
 import { v4 } from 'uuid'
 import { ConfigurationError, DramatisError, type ModelMessage, type RuntimeEvent, type Team } from '../../index.ts'
@@ -124,7 +124,7 @@ const VIEW_MS = 1_000
 const MEMBER_MS = 2_000
 const PAUSE_MS = 100
 
-const KEPT: readonly Operation[] = ['answerQuestion', 'cancelTask']
+const KEPT: readonly Operation[] = ['answerQuestion', 'cancelTask', 'steerTask']
 
 export class ClusterFront implements Elsewhere {
   readonly #service: Service
@@ -368,7 +368,9 @@ export class ClusterFront implements Elsewhere {
   // Answers and cancellations.
 
   async #kept(call: FrontCall, { cluster, shard, id }: Place): Promise<Response> {
-    const { name, params, query, body, caller, request } = call
+    const { name, params, query, caller, request } = call
+    // Two owners may be given the same words: they are the same by their id.
+    const body = name === 'steerTask' ? { id: v4(), ...Object(call.body) } : call.body
     const kept: Kept = { name, params, query, body, caller: nameOf(caller) }
     const answer = await this.#ask(cluster, shard, kept, request.signal, id)
     if (answer === undefined) return new Response(null, { status: 202 })

@@ -4,11 +4,14 @@ import type { Content } from '../../actors/definition/content.ts'
 import {
   ConfigurationError,
   type Digest,
+  type DigestFact,
+  GuardrailError,
   type Run,
   type RunOptions,
   type RunSummary,
   type RuntimeEvent,
   type Team,
+  UnknownAgentError,
 } from '../../index.ts'
 import { foreignSchema } from '../../json-schema/foreign-schema.ts'
 import { BODY_HASH, CALLER } from '../../runtime/host/run.ts'
@@ -20,7 +23,16 @@ import { HttpError, httpErrorOf, problemResponse, refusalFor } from '../http/pro
 import type { Routes } from '../http/routes.ts'
 import { isoTime, isoTimeOr, type Task, type TaskQuestion, type TaskSummary } from '../http/schemas.ts'
 import { type StreamForm, type Streams, streamFormOf } from '../http/streams.ts'
-import { endOf, type FoundTask, isOver, pathOf, questionsOf, type ServedTeam, taskOf } from '../http/task-view.ts'
+import {
+  endOf,
+  type FoundTask,
+  isOver,
+  pathOf,
+  questionsOf,
+  type ServedTeam,
+  steerOf,
+  taskOf,
+} from '../http/task-view.ts'
 import {
   type Call,
   flushed,
@@ -153,7 +165,18 @@ export const questionHandlers = (teams: ServedTeams) =>
       }
       return new Response(null, { status: 204 })
     },
+
+    async steerTask({ task: { run }, caller, body: { words, ...options } }) {
+      const { id } = await run.steer(words, { ...options, by: { id: caller.id } }).catch(notSaid)
+      return json(steerOf(run.steers.find((each) => each.id === id)!), 202)
+    },
   }) satisfies Partial<Handlers>
+
+/** Throws the refusal of words as one of the request: the task itself goes on. */
+function notSaid(error: unknown): never {
+  if (!(error instanceof GuardrailError || error instanceof UnknownAgentError)) throw error
+  throw new HttpError(error.code, error.message, { status: 422, details: error.details })
+}
 
 const digestNeeded = (): HttpError => {
   const detail = 'digest: an approval is about what was shown: send the `digest` of the question with the answer.'
@@ -364,14 +387,17 @@ export const watchHandlers = (streams: Streams) =>
     },
   }) satisfies Partial<Handlers>
 
-/** Yields lines for a caller: one with a tenant gets the questions of that one alone. */
+/** Checks for what was asked of people, or said by them. */
+const isOfPeople = ({ type }: DigestFact): boolean => /^(question|steer)\b/.test(type)
+
+/** Yields lines for a caller: one with a tenant gets what people of that one are asked and say. */
 async function* linesFor({ tenant }: Caller, team: Team, lines: AsyncIterable<Digest>): AsyncIterable<Digest> {
   if (tenant === undefined) return yield* lines
   const isTheirs = ({ runId }: { runId: string }) => team.getRun(runId, { tenant }) !== undefined
   for await (const { facts, snapshot, ...line } of lines)
     yield {
       ...line,
-      ...(facts && { facts: facts.filter((fact) => !fact.type.startsWith('question') || isTheirs(fact)) }),
+      ...(facts && { facts: facts.filter((fact) => !isOfPeople(fact) || isTheirs(fact)) }),
       ...(snapshot && { snapshot: { ...snapshot, questions: snapshot.questions.filter(isTheirs) } }),
     }
 }

@@ -130,7 +130,10 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .argument('[query]', 'in quotes')
     .option('--seeds <number>', 'how many runs; 100', wholeNumber)
     .option('--seed <seed>', 'play the run of that seed alone, and show it', wholeNumber)
-    .option('--faults [list]', `what may go wrong: some of crash,delay,duplicate,hang,refuse,model; ${USUAL_FAULTS}`)
+    .option(
+      '--faults [list]',
+      `what may go wrong: some of crash,delay,duplicate,hang,refuse,model,late; ${USUAL_FAULTS}`,
+    )
     .option('--record <file>', 'answer fetch and steps from that file; what is not in it is done once and kept there')
     .option(
       '--real-models',

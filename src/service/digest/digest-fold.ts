@@ -63,6 +63,8 @@ export interface FoldedRun extends DigestRun {
   error: string | null
   messages: number
   tokens: number
+  /** Number of facts about words that people have said to it. */
+  steers: number
 }
 
 /** A task as the last fact about it says. */
@@ -90,6 +92,7 @@ const newRun = (id: string): FoldedRun => ({
   error: null,
   messages: 0,
   tokens: 0,
+  steers: 0,
 })
 
 const REQUESTS: ReadonlySet<number> = new Set([MESSAGE_TYPES.indexOf('request'), MESSAGE_TYPES.indexOf('delegate')])
@@ -333,6 +336,11 @@ export class DigestFold {
         return this.#voted(fact)
       case 'question.closed':
         this.questions.delete(textOf(fact.questionId))
+        return
+      case 'steer':
+      case 'steer.read':
+      case 'steer.unread':
+        this.#run(fact.runId).steers += 1
         return
       case 'message.dead':
         this.deadLetters += 1

@@ -251,6 +251,18 @@ export const routes = {
     },
     errors: [404, 409, 422],
   }),
+  steerTask: route({
+    method: 'POST',
+    path: '/api/tasks/:id/steer',
+    summary: 'Says something to a task while it works',
+    rights: ['run', 'operate'],
+    others: ['operate'],
+    body: shapes.steerRequest,
+    answers: {
+      202: { description: 'it stands in the log; without a body: once a process has its shard', json: shapes.steer },
+    },
+    errors: [404, 409, 422],
+  }),
   listWaits: route({
     path: '/api/waits',
     summary: 'Lists what waits in a team now, the oldest first, and the circles of turns that wait for each other',

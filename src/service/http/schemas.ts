@@ -109,6 +109,18 @@ export const question = z
   })
   .describe('a question to a person that nobody has answered yet')
 
+export const steer = z
+  .object({
+    id: z.string(),
+    at: time,
+    text: z.string(),
+    to: z.string().nullable().describe('agent that they are for; null: all of the task'),
+    by: z.string().nullable().describe('who has said them'),
+    readBy: z.array(z.string()).describe('agents that have them in a prompt'),
+    settled: z.enum(['read', 'unread']).nullable().describe('null: the task goes on'),
+  })
+  .describe('words that were said to a task while it worked')
+
 const cost = z
   .object({
     estimate: z.number().describe('in the currency of the prices'),
@@ -133,6 +145,7 @@ export const task = z.object({
     .describe('sub-tasks that got no answer'),
   subTasks: z.array(subTask),
   questions: z.array(question),
+  steers: z.array(steer).describe('words that were said to it while it worked'),
   usage: tokenUsage,
   speaker: z.string().nullable().describe('agent that speaks for the task now, or has spoken for it last'),
   usageByAgent: z.record(z.string(), tokenUsage),
@@ -465,6 +478,18 @@ const queryPart = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('file'), ...mediaFields }),
 ])
 
+export const steerRequest = z.strictObject({
+  words: z
+    .union([text, z.array(queryPart).min(1).max(MOST_PARTS)], { error: 'a text, or a list of parts, is needed' })
+    .describe('a text, or parts'),
+  when: z
+    .enum(['next', 'interrupt'])
+    .optional()
+    .describe('next (default): with the next call of a model; interrupt: calls under way are cut and made anew'),
+  to: z.string().min(1).max(256).optional().describe('one agent, in place of all of the task'),
+  id: z.string().min(1).max(256).optional().describe('the same id is the same words: they are taken once'),
+})
+
 export const taskRequest = z
   .strictObject({
     query: z
@@ -496,6 +521,7 @@ export type Cost = z.infer<typeof cost>
 export type Problem = z.infer<typeof problem>
 export type Task = z.infer<typeof task>
 export type TaskMessage = z.infer<typeof taskMessage>
+export type TaskSteer = z.infer<typeof steer>
 export type TaskSummary = z.infer<typeof taskSummary>
 export type TaskRequest = z.input<typeof taskRequest>
 export type TaskQuestion = z.infer<typeof question>

@@ -1,13 +1,21 @@
 /** A run as the HTTP API shows it. */
 import type { z } from 'zod'
-import type { AgentMessage, AgentTask, MultiAgentResult, Run, Team } from '../../index.ts'
+import type { AgentMessage, AgentTask, MultiAgentResult, Run, SteerInfo, Team } from '../../index.ts'
 import { callerIn } from '../../runtime/host/run.ts'
 import { toldMessage } from '../../runtime/runs/told-events.ts'
 import { DramatisError, describe, StartFailedError } from '../../shared/errors.ts'
 import { nextTurn } from '../../shared/timers.ts'
 import type { Caller, Prices } from './options.ts'
 import { HttpError, problemOf, refusalFor } from './problem.ts'
-import { isoTime, isoTimeOr, type message, type Problem, type Task, type TaskQuestion } from './schemas.ts'
+import {
+  isoTime,
+  isoTimeOr,
+  type message,
+  type Problem,
+  type Task,
+  type TaskQuestion,
+  type TaskSteer,
+} from './schemas.ts'
 
 export type ShownMessage = z.infer<typeof message>
 
@@ -126,6 +134,7 @@ export async function taskOf(task: FoundTask): Promise<Task> {
     })),
     subTasks: subTasksIn(run.tasks),
     questions,
+    steers: run.steers.map(steerOf),
     usage: run.usage,
     speaker: result ? result.speaker : run.speaker,
     usageByAgent: run.usageByAgent,
@@ -134,6 +143,13 @@ export async function taskOf(task: FoundTask): Promise<Task> {
     error: end?.error ? problemIn(end.error, pathOf(run.id)) : null,
   }
 }
+
+/** Returns words that were said to a task as they are sent. */
+export const steerOf = ({ at, readBy, ...words }: SteerInfo): TaskSteer => ({
+  ...words,
+  at: isoTime(at),
+  readBy: [...readBy],
+})
 
 /** Returns the tasks that are sub-tasks. What was given as a part of another request, as of a plan, has no parent. */
 function subTasksIn(tasks: readonly AgentTask[]): Task['subTasks'] {

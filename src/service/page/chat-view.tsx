@@ -3,14 +3,14 @@ import type { JSX } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { TaskSummary } from '../http/schemas.ts'
 import { AtWork } from './at-work.tsx'
-import { AskForm, Questions } from './forms.tsx'
+import { AskForm, Questions, sendUnread } from './forms.tsx'
 import { now } from './live.ts'
 import { Button } from './parts.tsx'
 import { goTo, linkTo, place, team } from './place.ts'
 import { ask, Refused } from './service.ts'
 import { hasEnded, questions, tasks, useTask } from './tasks.ts'
 import { Answer, Stop, TaskError } from './tasks-view.tsx'
-import { clock, Mark, Words } from './words.tsx'
+import { clock, Mark, shown, Words } from './words.tsx'
 
 export function ChatView(): JSX.Element {
   const { thread } = place.value
@@ -70,7 +70,7 @@ function Conversation({ thread }: { thread: string }): JSX.Element {
     [...older, ...tasks.value].filter(({ threadId }) => threadId === thread).map((task) => [task.id, task]),
   )
   const said = [...all.values()].sort((one, other) => Date.parse(one.createdAt) - Date.parse(other.createdAt))
-  const isBusy = said.some(({ status }) => !hasEnded(status))
+  const busy = said.findLast(({ status }) => !hasEnded(status))
   const end = useRef<HTMLDivElement>(null)
   useEffect(() => {
     end.current?.scrollIntoView({ block: 'end' })
@@ -82,17 +82,30 @@ function Conversation({ thread }: { thread: string }): JSX.Element {
           <p class="empty">Ask the team something. It remembers what was said in this conversation.</p>
         )}
         {said.map(({ id }) => (
-          <Exchange key={id} id={id} />
+          <Exchange key={id} id={id} thread={thread} />
         ))}
         <div ref={end} />
       </div>
-      <AskForm label="Write to the team" thread={thread} isBusy={isBusy} begun={() => {}} />
+      <AskForm label="Write to the team" thread={thread} busy={busy?.id} begun={() => {}} />
     </section>
   )
 }
 
-function Exchange({ id }: { id: string }): JSX.Element | null {
+/** Mark behind words: whether they are read, and by whom. */
+function Read({ by }: { by: readonly string[] }): JSX.Element {
+  const words = by.length === 0 ? 'not read yet' : `read by ${shown(by.join(', '))}`
+  return (
+    <small class="dim" role="img" aria-label={words} title={words}>
+      {by.length === 0 ? '·' : '✓'}
+    </small>
+  )
+}
+
+function Exchange({ id, thread }: { id: string; thread: string }): JSX.Element | null {
   const task = useTask(id)
+  useEffect(() => {
+    if (task && !(task instanceof Refused)) sendUnread(task, thread)
+  }, [task])
   if (task === undefined) return null
   if (task instanceof Refused) return <p class="failure">{task.message}</p>
   const isOpen = !hasEnded(task.status)
@@ -101,6 +114,11 @@ function Exchange({ id }: { id: string }): JSX.Element | null {
       <div class="mine">
         <Words text={task.query} />
       </div>
+      {task.steers.map(({ id: said, text, readBy }) => (
+        <div class="mine" key={said}>
+          <Words text={text} /> <Read by={readBy} />
+        </div>
+      ))}
       <div class="theirs">
         <Answer task={task} />
         {isOpen && <AtWork task={id} />}

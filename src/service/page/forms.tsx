@@ -2,12 +2,12 @@
 import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
 import { span } from '../../runtime/views/slow.ts'
-import type { Task, TaskQuestion } from '../http/schemas.ts'
+import type { Task, TaskQuestion, TaskSteer } from '../http/schemas.ts'
 import { approvalWords, rehearsalCommand } from '../pictures/run-words.ts'
 import { now } from './live.ts'
 import { Button, Failure, useSending, Verbatim } from './parts.tsx'
 import { goTo, linkTo, mayRun, shape, team } from './place.ts'
-import { ask, taskPath } from './service.ts'
+import { ask, Refused, taskPath } from './service.ts'
 import { questions, refresh, tasks } from './tasks.ts'
 import { shown, Words } from './words.tsx'
 
@@ -15,23 +15,24 @@ interface Props {
   label: string
   thread?: string | undefined
   begun(task: Task): void
-  isBusy?: boolean
+  /** Task that is under way: a line is said to it. */
+  busy?: string | undefined
 }
 
 /** Tasks stream: whoever opens one reads the answer as it is written. */
-export function AskForm({ label, thread, begun, isBusy = false }: Props): JSX.Element | null {
+export function AskForm({ label, thread, begun, busy }: Props): JSX.Element | null {
   const [text, setText] = useState('')
   const { isSent, failure, send } = useSending(false)
   if (!mayRun.value) return null
-  const begin = async () => {
+  const begin = async (interrupts = false) => {
     const query = text.trim()
     if (query === '' || isSent) return
     await send(async () => {
-      const task = await ask<Task>('api/tasks', {
-        method: 'POST',
-        headers: { prefer: 'respond-async' },
-        body: { query, team: team.value, stream: true, ...(thread && { threadId: thread }) },
-      })
+      if (busy !== undefined && (await isSaid(busy, query, interrupts))) {
+        setText('')
+        return refresh()
+      }
+      const task = await beginTask(query, thread)
       setText('')
       refresh()
       begun(task)
@@ -54,18 +55,50 @@ export function AskForm({ label, thread, begun, isBusy = false }: Props): JSX.El
         onKeyDown={(event) => {
           if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return
           event.preventDefault()
-          void begin()
+          void begin(event.altKey)
         }}
       />
       <Button
-        text={isBusy ? 'Send next' : 'Send'}
+        text={busy === undefined ? 'Send' : 'Say it now'}
         type="submit"
         class="good"
         disabled={isSent || text.trim() === ''}
-        title="Enter sends, Shift+Enter is a new line"
+        title={`Enter sends, Shift+Enter is a new line${busy === undefined ? '' : ', Alt+Enter interrupts'}`}
       />
       <Failure text={failure} />
     </form>
+  )
+}
+
+const beginTask = (query: string, thread: string | undefined): Promise<Task> =>
+  ask<Task>('api/tasks', {
+    method: 'POST',
+    headers: { prefer: 'respond-async' },
+    body: { query, team: team.value, stream: true, ...(thread && { threadId: thread }) },
+  })
+
+/** Ids of words that were said here. */
+const saidHere = new Set<string>()
+
+/** Sends what was said here to a task, and what nobody has read of it at its end, as the next message. */
+export function sendUnread({ status, steers }: Task, thread: string): void {
+  for (const { id, text, settled } of steers)
+    if (settled === 'unread' && saidHere.delete(id) && status !== 'aborted')
+      void beginTask(text, thread).then(refresh, () => {}) // the banner says that nobody answers
+}
+
+/** Says words to a task while it works. Resolves to false if it has ended by now. */
+async function isSaid(task: string, words: string, interrupts: boolean): Promise<boolean> {
+  const body = { words, ...(interrupts && { when: 'interrupt' }) }
+  return ask<TaskSteer | undefined>(taskPath(task, 'steer'), { method: 'POST', body }).then(
+    (said) => {
+      if (said) saidHere.add(said.id)
+      return true
+    },
+    (error: unknown) => {
+      if (error instanceof Refused && error.status === 409) return false
+      throw error
+    },
   )
 }
 

@@ -210,6 +210,6 @@ export function useTask(id: string | undefined): Task | Refused | undefined {
   const run = id === undefined ? undefined : live().runs.get(id)
   const summary = tasks.value.find((task) => task.id === id)
   const asked = [...live().questions.values()].filter(({ runId }) => runId === id).length
-  const key = `${begun.value} ${news.value} ${run?.status} ${run?.endedAt} ${summary?.status} ${asked}`
+  const key = `${begun.value} ${news.value} ${run?.status} ${run?.endedAt} ${run?.steers} ${summary?.status} ${asked}`
   return useAsked<Task>(id && taskPath(id), key)
 }

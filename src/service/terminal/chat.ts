@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import { createInterface, emitKeypressEvents, type Key } from 'node:readline'
 import { Writable } from 'node:stream'
-import { type DigestQuestion, isQuestionCut } from '../../runtime/views/digest-line.ts'
+import { type DigestFact, type DigestQuestion, isQuestionCut } from '../../runtime/views/digest-line.ts'
 import { visible } from '../../shared/text.ts'
 import { DigestFold } from '../digest/digest-fold.ts'
 import { failureWords } from '../shared/failure.ts'
@@ -29,6 +29,7 @@ const HELP = [
   '/quit      leaves; Ctrl-D or Ctrl-C twice do, too',
   'Ctrl-T     shows or hides the panel: agents, conversations, tasks and sub-tasks, what was said',
   'A line that begins with // is sent with one of them.',
+  'A line while the team works is said to it at once, and read with the next call of a model; Alt-Enter interrupts.',
 ]
 
 export interface ChatSurroundings {
@@ -78,6 +79,8 @@ export class Chat {
   /** Numbers of others' questions: each keeps its own, so that none is answered in place of another. */
   readonly #numbers = new Map<string, number>()
   #lastNumber = 0
+  /** Words that were said to runs under way, by their ids. */
+  readonly #said = new Map<string, string>()
   /** Lines that wait for the answer before them. */
   readonly #next: string[] = []
 
@@ -125,6 +128,7 @@ export class Chat {
         const before = new Set(this.#fold.questions.keys())
         this.#fold.read(line)
         if (this.#given.isTerminal) {
+          for (const fact of line.facts ?? []) this.#tick(fact)
           if (line.call) this.#state.seen.look(this.#fold.agents.keys(), progressOf)
           continue
         }
@@ -169,8 +173,14 @@ export class Chat {
     })
     reader.on('SIGINT', () => this.#interrupt())
     reader.on('close', () => this.#leave())
-    const press = (_text: string | undefined, { ctrl, name }: Key) => {
+    const press = (_text: string | undefined, { ctrl, meta, name }: Key) => {
       if (ctrl && name === 't') this.#state.hasPanel = !this.#state.hasPanel
+      if (meta && (name === 'return' || name === 'enter')) {
+        const { line } = reader
+        reader.write(null, { ctrl: true, name: 'e' })
+        reader.write(null, { ctrl: true, name: 'u' })
+        this.#enter(line, true)
+      }
       this.#state.input = reader.line
       this.#state.cursor = reader.cursor
       this.#draw()
@@ -244,10 +254,12 @@ export class Chat {
 
   async #stop(): Promise<void> {
     if (!this.#talk) return this.print('nothing is under way')
+    this.#said.clear()
     await this.#talk.stop().catch((error: unknown) => this.print(failureWords(error)))
   }
 
-  #enter(line: string): void {
+  /** `interrupts`: what is under way is cut for it. */
+  #enter(line: string, interrupts = false): void {
     const text = line.trim()
     this.#state.input = ''
     this.#state.cursor = 0
@@ -260,7 +272,7 @@ export class Chat {
     }
     const question = this.#question()
     if (question) return void this.#answer(question, message)
-    if (this.#state.isBusy) this.#next.push(message)
+    if (this.#state.isBusy) void this.#steer(message, interrupts)
     else void this.#say(message)
   }
 
@@ -310,6 +322,34 @@ export class Chat {
     }
     this.#isAnswering = false
     if (!this.#given.isTerminal) this.#takeLine()
+  }
+
+  /** Says words to the answer that is being made; they are the next message if that has ended. */
+  async #steer(words: string, interrupts: boolean): Promise<void> {
+    const id = randomUUID()
+    this.#said.set(id, words)
+    try {
+      if (await this.#talk?.steer(words, { id, when: interrupts ? 'interrupt' : 'next' }))
+        return this.print(`You${interrupts ? ', interrupting' : ''}: ${visible(words, '\n')}`)
+    } catch (error) {
+      return this.print(failureWords(error))
+    }
+    this.#sayNext(words)
+  }
+
+  #sayNext(message: string): void {
+    if (this.#state.isBusy) this.#next.push(message)
+    else void this.#say(message)
+  }
+
+  /** Ticks what was said to a run when it is read. What nobody has read at its end is the next message. */
+  #tick({ type, steerId, agent }: DigestFact): void {
+    const words = this.#said.get(String(steerId))
+    if (words === undefined) return
+    if (type === 'steer.read') this.print(`✓ ${visible(String(agent))} has read: ${visible(words)}`)
+    if (type !== 'steer.unread') return
+    this.#said.delete(String(steerId))
+    this.#sayNext(words)
   }
 
   async #say(query: string): Promise<void> {

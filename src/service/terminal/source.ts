@@ -8,6 +8,7 @@ import {
   createTeam,
   type Digest,
   type DigestQuestion,
+  RunEndedError,
   type Team,
 } from '../../index.ts'
 import { inFlowMode } from '../../protocols/flow-mode.ts'
@@ -199,6 +200,11 @@ function talk(remote: Remote, query: string, threadId: string): Talk {
         response = await again(remote, `api/tasks/${encodeURIComponent(id)}/events`, { accept, signal })
       }
     })(),
+    async steer(words, how) {
+      if (id === undefined) throw new Error('The service has not taken the message before it yet. Say it again.')
+      const path = `api/tasks/${encodeURIComponent(id)}/steer`
+      return ask(remote, 'POST', path, { body: { words, ...how } }).then(taken, unlessEnded)
+    },
     async stop() {
       try {
         if (id !== undefined) await ask(remote, 'DELETE', `api/tasks/${encodeURIComponent(id)}`)
@@ -246,6 +252,23 @@ interface Request {
   signal?: AbortSignal
 }
 
+class Refused extends Error {
+  readonly status: number
+
+  constructor(message: string, status: number) {
+    super(message)
+    this.status = status
+  }
+}
+
+const taken = () => true
+
+/** Returns false for words to a run that has ended. Throws other errors. */
+function unlessEnded(error: unknown): false {
+  if (error instanceof RunEndedError || (error instanceof Refused && error.status === 409)) return false
+  throw error
+}
+
 async function ask(
   { url, token }: Remote,
   method: string,
@@ -266,7 +289,7 @@ async function ask(
   })
   if (response.ok) return response
   const text = await response.text()
-  throw new Error(`${method} ${new URL(path, url).href}: ${response.status} ${detailOf(text)}`)
+  throw new Refused(`${method} ${new URL(path, url).href}: ${response.status} ${detailOf(text)}`, response.status)
 }
 
 function noAnswer({ href }: URL, error: unknown): string {
@@ -310,6 +333,8 @@ export interface Talk {
   /** Id of its run; undefined as long as a service has not told it. */
   readonly runId: string | undefined
   readonly said: AsyncIterable<Said>
+  /** Says words with that id to the run while it works. Resolves to false if it has ended. */
+  steer(words: string, how: { id: string; when: 'next' | 'interrupt' }): Promise<boolean>
   stop(): Promise<void>
 }
 
@@ -344,6 +369,7 @@ export function localSource(team: Team): TeamSource {
           if (result.success) yield { end: 'answer', text: result.finalOutput }
           else yield { end: 'failure', text: result.error.message }
         })(),
+        steer: (words, how) => run.steer(words, { ...how, by: { id: whoAmI() } }).then(taken, unlessEnded),
         stop: () => run.cancel('stopped at the terminal'),
       }
     },

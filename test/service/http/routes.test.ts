@@ -92,6 +92,10 @@ const visits: Record<Operation, Visit> = {
     const { path, questionId } = await asked({ send })
     return [await send('POST', `${path}/answers`, { body: { questionId, answer: 'red' } })]
   },
+  async steerTask({ send }) {
+    const { path } = await asked({ send })
+    return [await send('POST', `${path}/steer`, { body: { words: 'In blue.' } })]
+  },
   async listWaits({ send }) {
     await asked({ send })
     const { body, ...sent } = await send('GET', '/api/waits')
