@@ -99,6 +99,14 @@ export function listOf(each: Check): Check {
   }
 }
 
+/** Checks each value of an object. */
+export const byName =
+  (accepted: string, check: Check): Check =>
+  (value, path) => {
+    if (!isObject(value)) throw refused(path, value, accepted)
+    for (const [name, each] of Object.entries(value)) check(each, `${path}.${name}`)
+  }
+
 export function methods(...names: readonly string[]): Check {
   const accepted = `an object with the methods ${names.join(', ')}`
   return (value, path) => {

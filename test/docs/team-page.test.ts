@@ -65,6 +65,7 @@ const run: Members<Run> = {
   id: true,
   messageHistory: true,
   metadata: true,
+  money: true,
   query: true,
   questions: true,
   result: true,

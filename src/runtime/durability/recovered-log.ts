@@ -29,6 +29,7 @@ import {
   senderOf,
   turnOf,
 } from '../../mailbox/frame.ts'
+import { LONGEST } from '../../shared/calendar.ts'
 import { callerIn } from '../host/run.ts'
 import { decodeEntries, EntryDecoder } from '../log/entry-codec.ts'
 import { type EntryOptions, entriesOf, type SeenBlock, seenBlock } from '../log/read-entries.ts'
@@ -672,7 +673,7 @@ async function readPieces(
  * Time for which model calls are counted by who does not know the window of the team (`budget.perTeam`): longer windows
  * lose what is older.
  */
-export const LONGEST_WINDOW_MS = 31 * 86_400_000
+export const LONGEST_WINDOW_MS = LONGEST.month
 
 interface Options {
   /** Selects the runs whose open turns, and whose agents, are among the facts. */

@@ -15,6 +15,7 @@ import { type PartEntry, partBytes } from '../log/entry-codec.ts'
 import { type SeenBlock, whileMoved } from '../log/read-entries.ts'
 import type { HostRecord, RecordOf, Unrecorded } from '../log/records.ts'
 import { isLong, isNewer, type ListedRun, listedQuery } from '../runs/run.ts'
+import { billionthsOf, MoneySum } from '../settings/money.ts'
 import type { KeepSettings } from '../settings/settings.ts'
 import type { LogStore, Position } from '../store/log-files.ts'
 import { LogTime } from './log-keeper.ts'
@@ -189,6 +190,8 @@ export interface LoggedRun {
   readonly output: string | undefined
   readonly startedAt: number
   usage: TokenUsage
+  /** What it has cost, by model; absent: nothing. */
+  paid?: Readonly<Record<string, number>>
   errorCode: ErrorCode | null
   /** Epoch ms; 0 as long as it has no end. */
   endedAt: number
@@ -238,8 +241,14 @@ export class RunIndex {
     const run = this.#byIndex.get(record.run)
     if (!run) return
     if (record.kind === 'part.used') refer(run, record)
-    else if (record.kind === 'model.called') run.usage = addUsage(run.usage, record.usage)
-    else if (record.kind === 'run.aborted') run.status = 'aborted'
+    else if (record.kind === 'model.called') {
+      run.usage = addUsage(run.usage, record.usage)
+      if (record.money) {
+        const sum = new MoneySum(run.paid)
+        sum.add(record.model, billionthsOf(record.money))
+        run.paid = sum.byModel
+      }
+    } else if (record.kind === 'run.aborted') run.status = 'aborted'
     else if (record.kind === 'run.finished') {
       if (run.endedAt === 0) run.agedFrom = now
       run.endedAt = record.at

@@ -38,6 +38,7 @@ import { digestOf, hashOf } from '../../shared/random.ts'
 import { canonical, own } from '../../shared/values.ts'
 import type { Agreed, AskedWith, Launched, LogEntry, LoggedOutput } from '../log/records.ts'
 import { RunLog } from '../log/run-log.ts'
+import { billionthsOf, MoneySum } from '../settings/money.ts'
 import type { TokenLimit, TraceHeaders } from '../settings/options.ts'
 import { Steering } from './steering.ts'
 
@@ -239,18 +240,28 @@ const LOST_SCHEMA: ModelSchema = {
 /** Model call that was made. `cost`: tokens that budgets count, if an older log has others than those of `usage`. */
 interface Called {
   readonly agent: string
+  readonly model: string
   readonly usage: TokenUsage
   readonly cost?: number
+  readonly money?: number
   readonly rehearsed: boolean
 }
 
 class Spent {
   readonly byAgent = new Map<string, TokenUsage>()
   readonly costs = new Map<string, number>()
+  /** In billionths. */
+  readonly moneyByAgent = new Map<string, bigint>()
+  readonly money = new MoneySum()
   /** True if the rehearsal model answered at least one call, so that no model was asked. */
   rehearsed = false
 
-  add({ agent, usage, cost = usage.totalTokens, rehearsed }: Called): void {
+  add({ agent, model, usage, cost = usage.totalTokens, money = 0, rehearsed }: Called): void {
+    if (money > 0) {
+      const amount = billionthsOf(money)
+      this.money.add(model, amount)
+      this.moneyByAgent.set(agent, (this.moneyByAgent.get(agent) ?? 0n) + amount)
+    }
     this.costs.set(agent, (this.costs.get(agent) ?? 0) + cost)
     this.byAgent.set(agent, addUsage(this.byAgent.get(agent) ?? NO_TOKENS, usage))
     this.rehearsed ||= rehearsed
@@ -523,6 +534,8 @@ export class RunTable extends Map<number, RunState> {
   readonly #clock: Clock
   #last = 0
   most = KEPT_BYTES
+  /** Currency of the prices of the team, if it has some. */
+  currency: string | undefined
   readonly large = new Set<RunState>()
 
   constructor(clock: Clock) {

@@ -210,6 +210,17 @@ export interface SteerRead {
   readonly messageId: string
 }
 
+/** Call of a model whose outcome is not known yet. `runId`: its run, in whose budget it counts too. */
+export interface HeldCall {
+  by: string
+  runId: string
+  agent: string
+  tenant?: string
+  /** Epoch ms. */
+  reservedAt: number
+  most?: { tokens: number; money?: number }
+}
+
 /** Options of a run that a later process needs to go on with it. Keys of models are never among them. */
 export interface Launched {
   id: string
@@ -303,8 +314,24 @@ export type KeptRecord =
   | OfKind<'shared', { scope: SharedScope; owner?: number; key: string; version: number; value: unknown }>
   /** A dead letter that is in the list when older records are dropped. */
   | OfKind<'letter', { letter: DeadLetter; bytes: number }>
-  /** Model calls that `budget.perTeam` counts: number and time of the record of each call, its agent and its cost. */
-  | OfKind<'budget.window', { paid: [seq: number, at: number, agent: string, tokens: number][] }>
+  /** Model calls that budgets over several runs count: number and time of the record of each call, and its cost. */
+  | OfKind<
+      'budget.window',
+      {
+        paid: [
+          seq: number,
+          at: number,
+          agent: string,
+          tokens: number,
+          more?: { money?: number; tenant?: string; reservedAt?: number },
+        ][]
+      }
+    >
+  /**
+   * What a call of a model that begins now can cost. It counts until the call has an outcome, here or in a later
+   * process. `by`: run, agent and call. `most`: absent, the call was not made.
+   */
+  | OfKind<'budget.held', HeldCall>
   /** Conversation of an agent with its model in a thread, across runs. */
   | OfKind<'conversation', { index: number; threadId: string; conversation: Conversation }>
   /** A thread has begun, or somebody else speaks in it. `owner`: its caller; null: nobody is known. */
@@ -481,6 +508,7 @@ export type HostRecord =
    * count also if `error` says that there was no answer.
    * `said`: the words that had come when the call was cut off, 2,000 characters at most.
    * `cost`: only in older logs: tokens that budgets counted where the provider had reported none.
+   * `money`: what it has cost by the prices of the team. `by`, `reservedAt`: of its record `budget.held`.
    */
   | OfKind<
       'model.called',
@@ -492,6 +520,10 @@ export type HostRecord =
         model: string
         usage: TokenUsage
         cost?: number
+        money?: number
+        tenant?: string
+        by?: string
+        reservedAt?: number
         durationMs: number
         rehearsed: boolean
         said?: string
@@ -509,8 +541,11 @@ export type HostRecord =
   | OfKind<'model.switched', ModelSwitched>
   /** A guardrail has decided. `agent`: null for the query and the answer of the run. */
   | OfKind<'guardrail', GuardrailDecided>
-  /** A token limit is nearly reached, or reached. `agent`: null for the limit of all agents together. */
-  | OfKind<'budget', { agent: string | null; used: number; limit: number }>
+  /**
+   * A limit on tokens is nearly reached, or reached; with `unit`, a limit in that currency. `agent`: null for the limit
+   * of all agents together. `tenant`: whose limit it is.
+   */
+  | OfKind<'budget', { agent: string | null; used: number; limit: number; unit?: string; tenant?: string }>
   /** Something of the run waits for a limit; at most once a minute for each limit. `limit`: null for a provider's. */
   | OfKind<'limit.reached', { option: string; limit: number | null; agent: string | null }>
   | OfKind<'step.mismatch', { agent: string; messageId: string; error: DramatisError }>
@@ -565,7 +600,8 @@ const KINDS: { readonly [Kind in Kept]: typeof kept } & {
   'agent.ready': { event: ['agent', 'epoch', 'warm', 'tookMs'] },
   'agent.reloaded': { event: ['agent', 'epoch'] },
   blackboard: { event: ['entry'] },
-  budget: { event: ['agent', 'used', 'limit'] },
+  budget: { event: ['agent', 'used', 'limit', 'unit', 'tenant'] },
+  'budget.held': kept,
   'budget.window': kept,
   conversation: kept,
   decision: { event: ['question', 'choice', 'reason'] },

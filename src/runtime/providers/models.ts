@@ -115,6 +115,18 @@ export class Models {
     throw refusedAs(`${path}.module`, 'nothing', accepted, advice)
   }
 
+  /** Yields the models that entries and roles name, where they do not only stand for the rehearsal model. */
+  *named(roles: readonly (string | undefined)[]): IterableIterator<{ path: string; model: string }> {
+    if (!this.#entries || this.#isRehearsed) return
+    for (const [name, { list, model, client }] of this.#entries)
+      if (!list && !client.rehearsal) yield { path: `models.${name}`, model }
+    for (const [i, role] of roles.entries())
+      if (role !== undefined && !this.#entries.has(role)) {
+        const path = `agents[${i}].model`
+        yield { path, model: this.resolve(role, path).model }
+      }
+  }
+
   /** Divides what a provider takes at a time among so many processes. */
   divide(processes: number): void {
     this.#clients.divide(processes)

@@ -137,6 +137,10 @@ export type RuntimeEvent<T = undefined> =
         messageId: string
         model: string
         usage: TokenUsage
+        /** What it has cost, in the currency of the team's prices. */
+        money?: number
+        /** Tenant of the run. */
+        tenant?: string
         durationMs: number
         rehearsed: boolean
         error: DramatisError | null
@@ -220,7 +224,8 @@ export type RuntimeEvent<T = undefined> =
       }
     >
   | AlarmEvent
-  | Event<'budget', { agent: string | null; used: number; limit: number }>
+  /** A limit is nearly reached, or reached: in tokens, or in money if it has a `unit`. `tenant`: whose limit it is. */
+  | Event<'budget', { agent: string | null; used: number; limit: number; unit?: string; tenant?: string }>
   /**
    * Something of the run waits for a limit: `option` names it, and `limit` is its value, null where only a provider
    * knows it. At most once a minute for each limit; `team.waits()` has what waits now.

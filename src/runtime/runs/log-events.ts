@@ -320,7 +320,8 @@ export function recordEvent(record: HostRecord, source: EventSource): RuntimeEve
     }
     case 'model.called': {
       const { agent, messageId = '', model, usage, durationMs, rehearsed, error } = record
-      return { type: record.kind, ...base, agent, messageId, model, usage: { ...usage }, durationMs, rehearsed, error }
+      const more = { ...picked(record, ['money', 'tenant']), durationMs, rehearsed, error }
+      return { type: record.kind, ...base, agent, messageId, model, usage: { ...usage }, ...more }
     }
     case 'model.piece': {
       const { agent, messageId, callId, round, answerOf, part, text } = record

@@ -17,8 +17,9 @@ import type { DramatisError } from '../../shared/errors.ts'
 import { sentencesOf } from '../../shared/sentences.ts'
 import { speakerIn } from '../host/handed-answers.ts'
 import { HISTORY_TURN } from '../host/parts.ts'
-import { directoryOf, type RunState } from '../host/run.ts'
+import { directoryOf, type RunState, type RunTable } from '../host/run.ts'
 import type { Redactor } from '../logging/redactor.ts'
+import type { Money } from '../settings/money.ts'
 import { basisOf, type Speech, speechesIn, unattributedOf, writerOf } from './basis.ts'
 import { historyOf, type OrchestrationTrace, traceOf } from './trace.ts'
 
@@ -309,6 +310,8 @@ export type MultiAgentResult<T = undefined> = {
   /** Tokens that models have used, by agent name. */
   tokenUsage: Record<string, TokenUsage>
   totalTokenUsage: TokenUsage
+  /** Money that models have cost, by the prices of the team; null if it has none. */
+  money: Money | null
   /** Time from the launch to the end, in ms. */
   executionTimeMs: number
   /** Time in which each agent had turns, by agent name, in ms. Time with several turns at once counts once. */
@@ -335,6 +338,9 @@ export type MultiAgentResult<T = undefined> = {
 
 export type RunEnding<T> = { finalOutput: string; data: T } | { error: DramatisError }
 
+/** Currency of the prices of the team. */
+type OfTable = Pick<RunTable, 'currency'>
+
 /**
  * Makes the result as of this moment; later events of the run are not in it. History and trace are decoded at the first
  * access, and objects with a key for each task or agent are made then.
@@ -344,7 +350,7 @@ export function resultOf<T>(
   ending: RunEnding<T>,
   executionTimeMs: number,
   agents: readonly string[],
-  { names, redactor }: { readonly names: Directory; readonly redactor: Redactor },
+  { names, redactor, runs }: { readonly names: Directory; readonly redactor: Redactor; readonly runs: OfTable },
 ): MultiAgentResult<T> {
   const directory = directoryOf(run, names)
   const until = run.log.end
@@ -388,6 +394,7 @@ export function resultOf<T>(
       return tokenUsage()
     },
     totalTokenUsage: run.spent.total,
+    money: run.spent.money.in(runs.currency),
     executionTimeMs,
     get agentExecutionTimesMs() {
       return timesOf(orchestrationTrace(), agents)

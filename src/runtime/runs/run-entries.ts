@@ -1,6 +1,7 @@
 /** Runs that the team knows, by id and by state: those under way, those that queue, and those that are over. */
 import type { Scheduler, Timer } from '../../shared/clock.ts'
 import { DramatisError, TeamOverloadedError } from '../../shared/errors.ts'
+import { Turns } from '../../shared/turns.ts'
 import type { Agent } from '../host/agent.ts'
 import { USER_INDEX } from '../host/directory.ts'
 import type { RunState } from '../host/run.ts'
@@ -78,6 +79,7 @@ export class RunRoom {
   /** Number for all processes together. */
   readonly #limit: number
   readonly #lines = new Set<RunLine>()
+  readonly #turns = new Turns()
   most: number
 
   constructor(limit: number) {
@@ -105,17 +107,29 @@ export class RunRoom {
     return taken >= this.most
   }
 
-  /** Lets runs begin that queue: by their priority, then in the order in which they came. */
+  /**
+   * Lets runs begin that queue: those of the tenants in turns, and within a tenant by their priority, then in the order
+   * in which they came.
+   */
   startNext(): void {
     while (!this.isFull) {
-      const [next] = [...this.#lines]
-        .filter(({ queued }) => queued.length > 0)
-        .sort((one, other) => compared(one.queued[0]!, other.queued[0]!))
-      if (!next) return
-      next.startFirst()
+      const heads = new Map<string, { line: RunLine; entry: RunEntry }>()
+      for (const line of this.#lines)
+        for (const entry of line.heads()) {
+          const tenant = tenantOf(entry)
+          const other = heads.get(tenant)
+          if (!other || compared(entry, other.entry) < 0) heads.set(tenant, { line, entry })
+        }
+      const next = this.#turns.next(heads.keys())
+      if (next === undefined) return
+      const { line, entry } = heads.get(next)!
+      this.#turns.served(next, 1, line.weights)
+      line.startQueued(entry)
     }
   }
 }
+
+const tenantOf = ({ handle }: RunEntry): string => handle.state.tenant ?? ''
 
 const compared = (one: RunEntry, other: RunEntry): number =>
   (other.options.priority ?? 0) - (one.options.priority ?? 0) ||
@@ -123,11 +137,13 @@ const compared = (one: RunEntry, other: RunEntry): number =>
 
 /** Runs that are under way, and runs that queue until there is room (`maxConcurrentRuns`, `maxQueuedRuns`). */
 export class RunLine {
-  readonly #limits: Pick<TeamSettings, 'maxConcurrentRuns' | 'maxQueuedRuns'>
+  readonly #limits: LineLimits
   readonly #holds: Holds
   readonly #start: (next: RunEntry) => void
   readonly room: RunRoom
-  readonly #queue: RunEntry[] = []
+  /** Runs that wait, by their tenants. */
+  readonly #queue = new Map<string, RunEntry[]>()
+  #queued = 0
   readonly #running = new Set<RunEntry>()
   /** Runs under way that wait for a person: they do not count. */
   readonly #asking = new Set<RunEntry>()
@@ -137,7 +153,7 @@ export class RunLine {
 
   /** `start`: called with each queued run that may start now, which it starts at once. */
   constructor(
-    limits: Pick<TeamSettings, 'maxConcurrentRuns' | 'maxQueuedRuns'>,
+    limits: LineLimits,
     holds: Holds,
     start: (next: RunEntry) => void,
     room = new RunRoom(limits.maxConcurrentRuns),
@@ -150,11 +166,34 @@ export class RunLine {
   }
 
   get queued(): readonly RunEntry[] {
-    return this.#queue
+    return [...this.#queue.values()].flat().sort(compared)
   }
 
   get all(): RunEntry[] {
-    return [...this.#queue, ...this.#running]
+    return [...this.queued, ...this.#running]
+  }
+
+  /** Weights of tenants in their turns. */
+  get weights(): Readonly<Record<string, number>> | undefined {
+    return this.#limits.tenants.weights
+  }
+
+  /** Yields the next run of each tenant that has room for one. */
+  *heads(): IterableIterator<RunEntry> {
+    for (const [tenant, [first]] of this.#queue) if (first && !this.#isFullFor(tenant)) yield first
+  }
+
+  /** Number of runs of a tenant under way that count. */
+  #takenBy(tenant: string): number {
+    let taken = 0
+    for (const entry of this.#running)
+      if (tenantOf(entry) === tenant && !this.#asking.has(entry) && !this.#keyed.has(entry)) taken += 1
+    return taken
+  }
+
+  #isFullFor(tenant: string): boolean {
+    const { maxConcurrentRuns } = this.#limits.tenants
+    return tenant !== '' && maxConcurrentRuns !== undefined && this.#takenBy(tenant) >= maxConcurrentRuns
   }
 
   get isFull(): boolean {
@@ -167,26 +206,27 @@ export class RunLine {
   }
 
   get isEmpty(): boolean {
-    return this.#running.size + this.#queue.length === 0
+    return this.#running.size + this.#queued === 0
   }
 
   /** True if no run is under way but those that wait for a person. */
   get onlyAsks(): boolean {
-    return this.#running.size + this.#queue.length === this.#asking.size
+    return this.#running.size + this.#queued === this.#asking.size
   }
 
   get counts(): { running: number; queued: number } {
-    return { running: this.#running.size, queued: this.#queue.length }
+    return { running: this.#running.size, queued: this.#queued }
   }
 
   /**
-   * Checks whether a new run has to wait.
+   * Checks whether a new run of a tenant has to wait.
    *
-   * @throws TeamOverloadedError when the queue is full.
+   * @throws TeamOverloadedError when the queue is full, that of the team or that of the tenant.
    */
-  admit(): boolean {
+  admit(tenant = ''): boolean {
     const { running, queued } = this.counts
-    const waits = this.isFull
+    const waits = this.isFull || this.#isFullFor(tenant)
+    if (waits && tenant !== '') this.#admitOf(tenant)
     if (waits && queued >= this.#limits.maxQueuedRuns) {
       this.refusals += 1
       throw new TeamOverloadedError(
@@ -197,11 +237,52 @@ export class RunLine {
     return waits
   }
 
-  /** Adds a run to the queue, behind those of its priority. */
+  #admitOf(tenant: string): void {
+    const { maxQueuedRuns } = this.#limits.tenants
+    const queued = this.#queue.get(tenant)?.length ?? 0
+    if (maxQueuedRuns === undefined || queued < maxQueuedRuns) return
+    this.refusals += 1
+    const running = this.#takenBy(tenant)
+    const option = 'tenants.maxQueuedRuns'
+    throw new TeamOverloadedError(
+      `${running} runs of tenant "${tenant}" are under way and ${queued} wait; that is all it may have (${option}). Try again later.`,
+      { option, tenant, running, queued, limit: maxQueuedRuns },
+    )
+  }
+
+  /** Adds a run to the queue, behind those of its tenant with its priority. */
   enqueue(entry: RunEntry): void {
+    const tenant = tenantOf(entry)
+    const queue = this.#queue.get(tenant) ?? []
     const priority = entry.options.priority ?? 0
-    const at = this.#queue.findIndex((other) => (other.options.priority ?? 0) < priority)
-    this.#queue.splice(at < 0 ? this.#queue.length : at, 0, entry)
+    const at = queue.findIndex((other) => (other.options.priority ?? 0) < priority)
+    queue.splice(at < 0 ? queue.length : at, 0, entry)
+    this.#queue.set(tenant, queue)
+    this.#queued += 1
+  }
+
+  #dequeue(entry: RunEntry): boolean {
+    const tenant = tenantOf(entry)
+    const queue = this.#queue.get(tenant) ?? []
+    const at = queue.indexOf(entry)
+    if (at < 0) return false
+    queue.splice(at, 1)
+    if (queue.length === 0) this.#queue.delete(tenant)
+    this.#queued -= 1
+    return true
+  }
+
+  /** Option that a queued run waits for. */
+  optionOf(entry: RunEntry): { option: string; limit: number } {
+    const { tenants } = this.#limits
+    if (this.isFull || tenants.maxConcurrentRuns === undefined || !this.#isFullFor(tenantOf(entry)))
+      return { option: 'maxConcurrentRuns', limit: this.room.most }
+    return { option: 'tenants.maxConcurrentRuns', limit: tenants.maxConcurrentRuns }
+  }
+
+  /** Checks whether a run has to wait for others, also for those of its tenant. */
+  waits(entry: RunEntry): boolean {
+    return this.isFull || this.#isFullFor(tenantOf(entry))
   }
 
   /** All agents of a run under way may be between two threads: it holds the process itself. */
@@ -229,16 +310,16 @@ export class RunLine {
     if (this.#running.delete(entry)) this.#holds.end()
     this.#asking.delete(entry)
     this.#keyed.delete(entry)
-    const queued = this.#queue.indexOf(entry)
-    if (queued >= 0) this.#queue.splice(queued, 1)
+    this.#dequeue(entry)
     this.room.startNext()
   }
 
-  startFirst(): void {
-    const next = this.#queue.shift()
-    if (next) this.#start(next)
+  startQueued(entry: RunEntry): void {
+    if (this.#dequeue(entry)) this.#start(entry)
   }
 }
+
+type LineLimits = Pick<TeamSettings, 'maxConcurrentRuns' | 'maxQueuedRuns' | 'tenants'>
 
 interface Acts {
   begin(entry: RunEntry): void

@@ -17,6 +17,7 @@ import { callerIn, directoryOf, type RunState } from '../host/run.ts'
 import type { SteerWords } from '../host/steering.ts'
 import { lastSeq, type RunLog } from '../log/run-log.ts'
 import type { Redactor } from '../logging/redactor.ts'
+import type { Money } from '../settings/money.ts'
 import type { Supervisor } from '../supervision/host.ts'
 import type { AnswerOptions } from '../verbs/approvals.ts'
 import { redactedBlackboard } from '../verbs/boards.ts'
@@ -101,6 +102,9 @@ export class RunHandle<T> implements Run<T> {
   get tenant(): string | null {
     return this.state.tenant ?? null
   }
+  get money(): Money | null {
+    return this.state.spent.money.in(this.host.currency)
+  }
   /** Status of the run. 'waiting': the run waits for a person. */
   get status(): RunStatus {
     return this.#status === 'running' && this.state.questions.size > 0 ? 'waiting' : this.#status
@@ -129,6 +133,7 @@ export class RunHandle<T> implements Run<T> {
       endedAt: this.#endedAt,
       errorCode: this.#errorCode,
       usage: spent.total,
+      paid: spent.money.byModel,
       threadId,
       caller: callerIn(metadata),
       tenant,
@@ -480,6 +485,10 @@ export class RunViews implements EventSource {
 
   get redactor(): Redactor {
     return this.#supervisor.redactor
+  }
+
+  get currency(): string | undefined {
+    return this.#supervisor.runs.currency
   }
 
   epochOf(index: number): number {

@@ -9,9 +9,10 @@ import { optionMeant } from '../../shared/text.ts'
 import { CALLER, callerIn, type RunState } from '../host/run.ts'
 import type { Question } from '../log/host-frames.ts'
 import type { Launched } from '../log/records.ts'
+import type { TokenLimit } from '../settings/options.ts'
 import { assertPossible } from '../settings/role-shape.ts'
 import type { TeamSettings } from '../settings/settings.ts'
-import { modelNamesShape, tokenLimit } from '../settings/team-shape.ts'
+import { modelNamesShape, tokenLimit, withoutPrices } from '../settings/team-shape.ts'
 import type { Supervisor } from '../supervision/host.ts'
 import { readMessages } from './result.ts'
 import type { ResumeOptions, RunOptions, RunOwner } from './run.ts'
@@ -86,6 +87,12 @@ export class RunIntake {
       const advice = 'Say in the role of an agent that it accepts them, or send something else.'
       throw refusedAs(`query[${i}].type`, `"${type}", which no agent accepts`, accepted || 'text alone', advice)
     }
+  }
+
+  /** Checks that a limit of the run in money can be held. */
+  checkBudget({ money, perAgentMoney }: TokenLimit = {}): void {
+    if (money === undefined && perAgentMoney === undefined) return
+    if (!this.#settings.prices) throw withoutPrices('budget.money')
   }
 
   /** Checks model overrides: each key must be a name that is in use, and each value a model that exists. */

@@ -11,6 +11,7 @@ import type { TypedMessage } from '../../mailbox/message.ts'
 import { integer, oneOf, shape, text } from '../../shared/checks.ts'
 import { type ErrorCode, shown, UnknownRunError } from '../../shared/errors.ts'
 import type { Redactor } from '../logging/redactor.ts'
+import { type Money, MoneySum } from '../settings/money.ts'
 import type { TokenLimit } from '../settings/options.ts'
 import type { AnswerOptions } from '../verbs/approvals.ts'
 import type { OpenQuestionInfo } from '../verbs/questions.ts'
@@ -39,6 +40,8 @@ export interface RunSummary {
   errorCode: ErrorCode | null
   /** Tokens that models have used so far. */
   usage: TokenUsage
+  /** Money that models have cost so far, by the prices of the team; null if it has none. */
+  money: Money | null
   /** Thread of the run; null if it has none. */
   threadId: string | null
   /** Caller that began the run; null if none is known. */
@@ -87,8 +90,10 @@ const filterShape = shape<RunFilter>({
 })
 
 /** Run of the list, with its number: the later one of two that started in the same millisecond has the higher. */
-export interface ListedRun extends Readonly<RunSummary> {
+export interface ListedRun extends Readonly<Omit<RunSummary, 'money'>> {
   readonly index: number
+  /** What it has cost, by model; undefined if nothing. */
+  readonly paid?: Readonly<Record<string, number>> | undefined
   /** True if the query is only its begin. */
   readonly isCut: boolean
 }
@@ -147,11 +152,12 @@ export function listedQuery(query: string): string {
 }
 
 /** Returns the summary of a run as anybody may read it. */
-export function toldSummary(run: ListedRun, redactor: Redactor): RunSummary {
+export function toldSummary(run: ListedRun, redactor: Redactor, currency: string | undefined): RunSummary {
   const { id, status, startedAt, endedAt, errorCode, threadId, caller, tenant } = run
   const query = run.isCut ? `${redactor.begin(run.query)}${CUT}` : run.query
   const usage = { ...run.usage }
-  return redactor.data({ id, query, status, startedAt, endedAt, errorCode, usage, threadId, caller, tenant })
+  const money = new MoneySum(run.paid).in(currency)
+  return redactor.data({ id, query, status, startedAt, endedAt, errorCode, usage, money, threadId, caller, tenant })
 }
 
 /** Person and group that a run is for. */
@@ -203,7 +209,7 @@ export interface RunOptions<T = undefined> extends RunOwner {
    * value is the name of another entry of the team's `models`, or of another model of the same provider.
    */
   models?: Record<string, string> | undefined
-  /** Token budget of this run. A limit given here replaces the same limit in the team's `budget.perRun`. */
+  /** Budget of this run, in tokens and in money. A limit given here replaces the same limit in the team's `budget.perRun`. */
   budget?: TokenLimit | undefined
   /**
    * Schema for the answer's structured data, or its text, or the JSON in that text; `result.data` is what the schema
@@ -296,6 +302,8 @@ export interface Run<T = undefined> {
   readonly metadata: Readonly<Record<string, string>>
   /** Tenant that the run is for; null if none was named. */
   readonly tenant: string | null
+  /** Money that models have cost so far, by the prices of the team; null if it has none. */
+  readonly money: Money | null
   readonly status: RunStatus
   /** Result of the run. It never becomes an unhandled rejection. Rejects only for a configuration that cannot work. */
   readonly result: Promise<MultiAgentResult<T>>

@@ -22,6 +22,7 @@ import type { LimitWait } from '../logging/limit-notices.ts'
 import type { Tracing } from '../observers/tracing.ts'
 import type { TeamSettings } from '../settings/settings.ts'
 import type { Supervisor } from '../supervision/host.ts'
+import type { Budgets } from '../verbs/budgets.ts'
 import { ThreadStore } from './conversations.ts'
 import { InterruptedRuns } from './interrupted-runs.ts'
 import { otherQuery, RecalledRuns } from './recalled-runs.ts'
@@ -48,6 +49,8 @@ export class RunBook {
   script: string | undefined
   /** Called with each run, and the work of each message from outside, of which nothing is under way any more. */
   onQuiet: ((run: RunState) => void) | undefined
+  /** Budgets of the team: a run whose tenant has nothing left does not begin. */
+  budgets: Pick<Budgets, 'refusalOf'> | undefined
   /** Checks for a run that the log has forgotten, but for its idempotency key. Set with the log. */
   isForgotten: ((runId: string) => boolean) | undefined
   /** Keeps the process alive while work is under way beside the runs, or somebody waits. */
@@ -152,7 +155,10 @@ export class RunBook {
     if (joined) return this.#checked(joined, options)
     this.#intake.checkModels(options.models ?? {})
     if (options.speaker !== undefined) this.#checkSpeaker(options.speaker, target)
-    const waits = question ? false : this.line.admit()
+    this.#intake.checkBudget(options.budget)
+    const refusal = this.budgets?.refusalOf(options.tenant)
+    if (refusal) throw refusal
+    const waits = question ? false : this.line.admit(options.tenant)
     const state = this.#supervisor.runs.open(
       options.runId ?? this.#supervisor.frames.id(),
       query,
@@ -212,14 +218,15 @@ export class RunBook {
   }
 
   *#queued(): IterableIterator<LimitWait> {
-    const limit = this.line.room.most
-    for (const { handle } of this.line.queued)
-      yield { option: 'maxConcurrentRuns', limit, runId: handle.id, since: handle.state.startedAt }
+    for (const entry of this.line.queued) {
+      const { id, state } = entry.handle
+      yield { ...this.line.optionOf(entry), runId: id, since: state.startedAt }
+    }
   }
 
   #wait(entry: RunEntry): void {
     this.line.enqueue(entry)
-    const reached = { option: 'maxConcurrentRuns', limit: this.line.room.most, runId: entry.handle.id }
+    const reached = { ...this.line.optionOf(entry), runId: entry.handle.id }
     this.#supervisor.limits.reached(reached, 'runs wait for their start', { queued: this.line.counts.queued })
   }
 
@@ -321,6 +328,8 @@ export class RunBook {
       if (error instanceof DramatisError && isOfLog(error)) return this.endings.end(entry, { error }, 'failed')
     }
     if (handle.state.over || this.#entries.find(handle.id) !== entry) return
+    const refusal = this.budgets?.refusalOf(handle.state.tenant) // others may have spent it while it waited
+    if (refusal) return this.endings.end(entry, { error: refusal }, 'failed')
     if (this.conversations) {
       try {
         await this.conversations.load(handle.state)
@@ -391,7 +400,7 @@ export class RunBook {
     entry.isKept = true
     this.#tracing?.resumed(state)
     this.#supervisor.boards.board(state)
-    if (begins && this.line.isFull) this.line.enqueue(entry)
+    if (begins && this.line.waits(entry)) this.line.enqueue(entry)
     else if (begins) void this.#begin(entry)
     else {
       this.#goOn(entry)

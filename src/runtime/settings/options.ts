@@ -4,10 +4,12 @@ import type { AgentRole, Guardrails, ToolReference } from '../../actors/definiti
 import type { CommunicationConfig, SupervisionConfig } from '../../actors/definition/role-config.ts'
 import type { TaskRouting } from '../../actors/definition/task.ts'
 import type { Logger, ModelSchema } from '../../actors/definition/tool.ts'
+import type { PeriodName } from '../../shared/calendar.ts'
 import type { Clock } from '../../shared/clock.ts'
 import type { ConfigurationError } from '../../shared/errors.ts'
 import type { ModelsConfig } from '../providers/provider.ts'
 import type { LogStore } from '../store/log-files.ts'
+import type { PriceList } from './money.ts'
 
 /** Source of agents that a team does not have yet, and store of the types that its agents define. */
 export interface AgentRegistry {
@@ -88,28 +90,57 @@ export interface SyncPoint<Name extends string = string> {
   dataExchange?: boolean
 }
 
-/** Budget in tokens: the input and the output of models together. */
+/** Budget in tokens, the input and the output of models together, and in money by the team's `prices`. */
 export interface TokenLimit {
   /** Limit for all agents together. At least 1. */
   tokens?: number
   /** Limit for each agent. At least 1. */
   perAgentTokens?: number
+  /** Limit for all agents together, in the currency of `prices`. Above 0. */
+  money?: number
+  /** Limit for each agent, in the currency of `prices`. Above 0. */
+  perAgentMoney?: number
 }
 
 /**
- * Token budget of a team. `perRun`: in each run. `perTeam`: in all runs together, within any `windowMs` (ms).
+ * Time that a limit counts: any `windowMs` (ms), which slide, or a `period` of the calendar, which begins anew at its
+ * boundary in the `timeZone` (default UTC): an hour, a day, a week from Monday on, a month.
+ */
+export type BudgetPeriod =
+  | { windowMs: number; period?: undefined; timeZone?: undefined }
+  | { period: PeriodName; timeZone?: string; windowMs?: undefined }
+
+/**
+ * Budget of a team. `perRun`: in each run. `perTeam`: in all runs together, within its time. `perTenant`: in all runs
+ * of one tenant together (`RunOptions.tenant`); `each` for every tenant, `of` for those that it names, in place of
+ * `each`. Runs without a tenant count in no such limit.
  *
- * Before a call of a model, its possible cost is reserved: the counted tokens of its prompt, and its `maxOutputTokens`.
- * A call without that limit gets 4,096, or what is left if that is 256 or more. After the call its real cost is used. A
- * call that does not fit waits for calls under way, since they can cost less than they might. If that cannot help, the
- * call fails with `BudgetExceededError`.
+ * Before a call of a model, its possible cost is reserved: the counted tokens of its prompt, and its `maxOutputTokens`;
+ * in money, the most that these can cost. A call without that limit gets 4,096, or what is left if that is 256 or more.
+ * After the call its real cost is used. A call that does not fit waits for calls under way, since they can cost less
+ * than they might. If that cannot help, the call fails with `BudgetExceededError`. A run whose tenant has nothing left
+ * is refused before it begins.
  *
  * So a limit is only exceeded by what a provider counts beyond the reservation: a prompt that it counts differently, or
  * an answer beyond its limit. Agents at work have fair shares of what is left, and borrow what idle agents do not use.
  */
 export interface BudgetConfig {
   perRun?: TokenLimit
-  perTeam?: TokenLimit & { windowMs: number }
+  perTeam?: TokenLimit & BudgetPeriod
+  perTenant?: { each?: TokenLimit; of?: Readonly<Record<string, TokenLimit>> } & BudgetPeriod
+}
+
+/**
+ * Turns of tenants. Runs that wait for their start, and calls of models that wait for a provider or for room in a
+ * budget, are given to the tenants in turns by their weights, and within a tenant by priority, then by age.
+ */
+export interface TenantsConfig {
+  /** Weights of tenants: one with 4 gets four times as much as one with 1. Default: 1 each. */
+  weights?: Readonly<Record<string, number>>
+  /** Maximum number of runs of one tenant at the same time. Default: only that of the team. */
+  maxConcurrentRuns?: number
+  /** Maximum number of runs of one tenant that wait for their start. Default: only that of the team. */
+  maxQueuedRuns?: number
 }
 
 /** Place of a durable log. */
@@ -274,8 +305,12 @@ export interface TeamOptions<Name extends string = string> {
   threads?: ThreadsConfig
   /** Supervision settings for every agent; a role's own `supervision` comes first. */
   supervision?: SupervisionConfig
-  /** Token budget for models. Default: no limit. */
+  /** Budget for models, in tokens and in money. Default: no limit. */
   budget?: BudgetConfig
+  /** Prices of models, for `result.money` and for limits in money. Default: none, and no money is counted. */
+  prices?: PriceList
+  /** Turns and bounds of tenants. Default: all weigh the same, and none has bounds of its own. */
+  tenants?: TenantsConfig
   /**
    * Models by the names that roles use (`model`). A role that names none gets `default`, or else the first one. A name
    * that is not in the list means a model of the default's provider.

@@ -32,12 +32,14 @@ import {
   supervisionSettings,
 } from './agent-settings.ts'
 import { checkNames, checkNewName, folderFrom } from './module.ts'
+import { Prices } from './money.ts'
 import type {
   AgentRegistry,
   BudgetConfig,
   ConversationStore,
   TeamOptions,
   Telemetry,
+  TenantsConfig,
   ThreadsConfig,
 } from './options.ts'
 import {
@@ -49,6 +51,7 @@ import {
   variablesIn,
 } from './role-shape.ts'
 import {
+  checkMoney,
   type EndingState,
   keepFields,
   type SyncPointSettings,
@@ -122,6 +125,8 @@ export interface TeamSettings
   limits: LimitNotices
   realTools: boolean
   budget: BudgetConfig
+  prices: Prices | undefined
+  tenants: TenantsConfig
   persistentFile?: string
   durableLog: DurableLog | undefined
   conversations: ConversationStore | undefined
@@ -204,6 +209,7 @@ export function settingsFrom(
     locating(registry, role, i, () => agentSettings(read(role), `agents[${i}]`, options, isGiven(role), known)),
   )
   for (const agent of agents) checkToolNames(agent, agents)
+  if (!given.model) checkMoney(options, () => models.named(agents.map(({ info }) => info.model)))
   const { retries, modelTimeoutMs, answerWithinMs } = filled(communicationFields, options.communication)
   return {
     agents,
@@ -225,6 +231,8 @@ export function settingsFrom(
     limits,
     realTools: given.realTools ?? options.rehearsal?.realTools ?? false,
     budget: structuredClone(options.budget ?? {}),
+    prices: options.prices && new Prices(options.prices),
+    tenants: structuredClone(options.tenants ?? {}),
     durableLog: durableLogOf(options.stateManagement),
     ...(options.persistentFile && { persistentFile: resolve(options.persistentFile) }),
     conversations: options.conversations,

@@ -4,8 +4,10 @@ import type { AgentRole } from '../../actors/definition/role.ts'
 import type { SupervisionConfig } from '../../actors/definition/role-config.ts'
 import { TASK_ROUTINGS, type TaskRouting } from '../../actors/definition/task.ts'
 import type { OnMismatch } from '../../mailbox/mailbox.ts'
+import { isTimeZone, PERIODS } from '../../shared/calendar.ts'
 import {
   anyList,
+  byName,
   type Check,
   type Fields,
   flag,
@@ -25,12 +27,23 @@ import {
   text,
   wait,
 } from '../../shared/checks.ts'
-import { shown } from '../../shared/errors.ts'
+import { type ConfigurationError, shown } from '../../shared/errors.ts'
+import { own } from '../../shared/values.ts'
 import { type FailoverEntry, SWITCH_REASONS } from '../providers/failover.ts'
 import { type AddressEntry, type ClientEntry, isAddress } from '../providers/provider.ts'
 import { checkMeets } from './agent-settings.ts'
 import { folderFrom, mustExist } from './module.ts'
-import type { BudgetConfig, StateManagement, SyncPoint, TeamOptions, ThreadsConfig, TokenLimit } from './options.ts'
+import type { ModelPrice, PriceList } from './money.ts'
+import type {
+  BudgetConfig,
+  BudgetPeriod,
+  StateManagement,
+  SyncPoint,
+  TeamOptions,
+  TenantsConfig,
+  ThreadsConfig,
+  TokenLimit,
+} from './options.ts'
 import {
   communicationShape,
   deadlockFields,
@@ -53,21 +66,135 @@ import { toolsShape, variableName } from './tools.ts'
 
 const MOST_TOKENS = 2 ** 52
 const tokens = integer(1, MOST_TOKENS)
+const MOST_MONEY = 1e12
+const money = rule(
+  'an amount from 0.000000001 to 1,000,000,000,000',
+  (value) => typeof value === 'number' && value >= 1e-9 && value <= MOST_MONEY,
+)
+const price = rule(
+  'a price from 0 to 1,000,000,000',
+  (value) => typeof value === 'number' && value >= 0 && value <= 1e9,
+)
 
-const LIMITS = ['tokens', 'perAgentTokens']
+const LIMITS = ['tokens', 'perAgentTokens', 'money', 'perAgentMoney']
+const limitFields = { tokens, perAgentTokens: tokens, money, perAgentMoney: money }
 
-export const tokenLimit: Check = limiting(LIMITS, shape<TokenLimit>({ tokens, perAgentTokens: tokens }))
+export const tokenLimit: Check = limiting(LIMITS, shape<TokenLimit>(limitFields))
+
+const periodFields = {
+  windowMs: wait(),
+  period: oneOf(...PERIODS),
+  timeZone: rule('a time zone, such as Europe/Berlin', isTimeZone),
+}
+
+/** Checks that a limit counts in a window or in a period, and not in both. */
+function timed(check: Check): Check {
+  return (value, path) => {
+    check(value, path)
+    if (!isObject(value)) return
+    const { windowMs, period, timeZone }: Partial<Record<keyof BudgetPeriod, unknown>> = value
+    if (windowMs !== undefined && (period !== undefined || timeZone !== undefined))
+      throw refusedAs(path, 'a windowMs beside a period', 'one of windowMs and period')
+    if (windowMs === undefined && period === undefined)
+      throw refusedAs(`${path}.windowMs`, 'nothing', 'a windowMs, or a period', 'Say for which time the limit is.')
+  }
+}
 
 const budget: Check = limiting(
-  ['perRun', 'perTeam'],
+  ['perRun', 'perTeam', 'perTenant'],
   shape<BudgetConfig>({
     perRun: tokenLimit,
-    perTeam: limiting(
-      LIMITS,
-      shape<TokenLimit & { windowMs: number }>({ tokens, perAgentTokens: tokens, windowMs: wait() }, 'windowMs'),
+    perTeam: timed(
+      limiting(
+        LIMITS,
+        shape<{ [Key in keyof (TokenLimit & BudgetPeriod)]: unknown }>({ ...limitFields, ...periodFields }),
+      ),
+    ),
+    perTenant: timed(
+      limiting(
+        ['each', 'of'],
+        shape<{ [Key in keyof NonNullable<BudgetConfig['perTenant']>]: unknown }>({
+          each: tokenLimit,
+          of: byName('an object with limits by tenant', tokenLimit),
+          ...periodFields,
+        }),
+      ),
     ),
   }),
 )
+
+const tokenPrice = { input: price, cachedInput: price, output: price }
+const tier = shape<NonNullable<ModelPrice['above']>[number]>(
+  { ...tokenPrice, tokens: integer(0, MOST_TOKENS) },
+  'tokens',
+  'input',
+  'output',
+)
+export const modelPrice = shape<ModelPrice>({ ...tokenPrice, perCall: price, above: listOf(tier) }, 'input', 'output')
+
+const LONGEST_CURRENCY = 16
+const prices = shape<PriceList>(
+  {
+    currency: rule(
+      `the name of a currency, such as EUR, of 1 to ${LONGEST_CURRENCY} characters`,
+      (value) => typeof value === 'string' && /^\S{1,16}$/.test(value) && value !== 'tokens',
+    ),
+    models: byName('an object with prices by model', modelPrice),
+  },
+  'currency',
+  'models',
+)
+
+const MOST_WEIGHT = 1_000_000
+const tenants = shape<TenantsConfig>({
+  weights: byName(
+    'an object with weights by tenant',
+    rule(
+      'a weight above 0, at most 1,000,000',
+      (value) => typeof value === 'number' && value >= 1 / MOST_WEIGHT && value <= MOST_WEIGHT,
+    ),
+  ),
+  maxConcurrentRuns: integer(1),
+  maxQueuedRuns: integer(0),
+})
+
+/** Limits in money of a budget, by their paths. */
+function* moneyLimits({ perRun, perTeam, perTenant }: BudgetConfig): IterableIterator<string> {
+  const all: [string, TokenLimit | undefined][] = [
+    ['perRun', perRun],
+    ['perTeam', perTeam],
+    ['perTenant.each', perTenant?.each],
+    ...Object.entries(perTenant?.of ?? {}).map(([name, limit]): [string, TokenLimit] => [
+      `perTenant.of.${name}`,
+      limit,
+    ]),
+  ]
+  for (const [path, limit] of all)
+    for (const name of ['money', 'perAgentMoney'] as const)
+      if (limit?.[name] !== undefined) yield `budget.${path}.${name}`
+}
+
+/**
+ * Checks that each limit in money can be held: that there are prices, and one for each model that an entry of `models`
+ * or a role names.
+ */
+export function checkMoney(
+  { budget = {}, prices }: Pick<TeamOptions, 'budget' | 'prices'>,
+  named: () => Iterable<{ path: string; model: string }>,
+): void {
+  const [path] = moneyLimits(budget)
+  if (path === undefined) return
+  if (!prices) throw withoutPrices(path)
+  for (const { path: where, model } of named())
+    if (own(prices.models, model) === undefined)
+      throw refusedAs(where, `"${model}", which has no price`, 'a model with a price', pricesNeeded(path))
+}
+
+export const pricesNeeded = (path: string): string => `${path} is a limit in money: add the model to prices.models.`
+
+/** Returns the error of a limit in money in a team without prices. */
+export const withoutPrices = (path: string): ConfigurationError =>
+  refusedAs(path, 'a limit in money without prices', 'tokens, or money beside prices', 'Give the team prices.')
 
 function limiting(fields: readonly string[], check: Check): Check {
   return (value, path) => {
@@ -312,6 +439,8 @@ export const teamFields = {
     },
   }),
   budget,
+  prices,
+  tenants,
   models: modelsShape,
   rehearsal: shape<NonNullable<TeamOptions['rehearsal']>>({ realTools: flag }),
   telemetry: methods('active', 'continued', 'startSpan'),

@@ -287,6 +287,7 @@ export function serveTeamVerbs(
     steers: supervisor.steers,
     redactor: supervisor.redactor,
     written: () => supervisor.journal.written(),
+    prices: settings.prices,
     warn: (text, fields) => supervisor.logger.warn(fields, text),
     // Each model of a list has a span, which includes the wait for tokens.
     layers: [failoverLayer({ clock, record }), ...(tracing ? [tracing.layer] : []), budgets.layer],

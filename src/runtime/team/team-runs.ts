@@ -7,6 +7,7 @@ import type { Blackboard } from '../../blackboard/entry.ts'
 import type { TypedMessage } from '../../mailbox/message.ts'
 import { oneOf, refused } from '../../shared/checks.ts'
 import {
+  BudgetExceededError,
   ConfigurationError,
   shown,
   TeamClosedError,
@@ -220,7 +221,7 @@ export abstract class TeamRuns {
   /**
    * Runs the team on a query: a text, or parts (texts, images, sounds, files). Rejects only on misuse
    * (`ConfigurationError`, `TeamClosedError` after `close`). A run that fails, times out, is aborted, finds no room in
-   * the team (`TeamOverloadedError`) or comes while it drains (`TeamClosedError`) resolves with `success: false` and
+   * the team (`TeamOverloadedError`), is of a tenant without money (`BudgetExceededError`) or comes while it drains (`TeamClosedError`) resolves with `success: false` and
    * the reason.
    *
    * @example
@@ -235,6 +236,7 @@ export abstract class TeamRuns {
    * Starts a run and gives its handle.
    *
    * @throws {TeamOverloadedError} when `maxConcurrentRuns` run and `maxQueuedRuns` wait.
+   * @throws {BudgetExceededError} when the tenant of the run has nothing left (`budget.perTenant`).
    * @throws {TeamClosedError} after `close`.
    * @throws {ConfigurationError} for a wrong option, or a `runId` of a run with another query.
    */
@@ -258,7 +260,9 @@ export abstract class TeamRuns {
       return result
     } catch (error) {
       const isRefused =
-        error instanceof TeamOverloadedError || (error instanceof TeamClosedError && this.runBook.isDraining)
+        error instanceof TeamOverloadedError ||
+        error instanceof BudgetExceededError ||
+        (error instanceof TeamClosedError && this.runBook.isDraining)
       if (!isRefused) throw error
       return this.runBook.refused(query, options, error)
     }
@@ -402,7 +406,7 @@ export abstract class TeamRuns {
     await this.untilLogRead()
     const known = this.runBook.list().flatMap(({ listed }) => listed ?? [])
     const page = pageOf(known, this.runBook.recalled.newest(filter.caller), filter)
-    return page.map((run) => toldSummary(run, this.supervisor.redactor))
+    return page.map((run) => toldSummary(run, this.supervisor.redactor, this.supervisor.runs.currency))
   }
 
   /**

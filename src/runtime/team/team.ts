@@ -111,7 +111,8 @@ export class TeamRuntime extends TeamRuns {
       ...(settings.persistentFile && { persistentFile: settings.persistentFile }),
     })
     commons?.showWaits(this.supervisor)
-    const budget = new Budgets(settings.budget, this.supervisor)
+    this.supervisor.runs.currency = settings.prices?.currency
+    const budget = new Budgets(settings, this.supervisor, kit?.model === undefined)
     this.supervisor.attach(() => budget.part)
     const tracing = settings.telemetry && new Tracing(settings.telemetry, this.supervisor)
     if (tracing) {
@@ -119,6 +120,7 @@ export class TeamRuntime extends TeamRuns {
       this.supervisor.tools.around = tracing.aroundTool
     }
     this.runBook = new RunBook(this.supervisor, settings, () => this.#life.whenStarted(), tracing, shared?.room)
+    this.runBook.budgets = budget
     this.runBook.script = scriptHash(protocol)
     if (kit?.keptBytes !== undefined) this.supervisor.runs.most = kit.keptBytes
     this.supervisor.attach(this.runBook.part)

@@ -1,23 +1,30 @@
 /**
- * Token budgets for model calls: the accounts that a call counts in, what it can cost, and what it did cost. Without a
- * budget nothing is counted.
+ * Budgets for model calls, in tokens and in money: the accounts that a call counts in, what it can cost, and what it did
+ * cost. Without a budget nothing is counted.
  */
 
 import type { ModelAnswer, ModelCall, TokenUsage } from '../../actors/definition/model.ts'
 import { countPrompt, countTokens, loadVocabulary, mostOfPrompt } from '../../actors/model/tokens.ts'
+import { Calendar, LONGEST } from '../../shared/calendar.ts'
+import { refusedAs } from '../../shared/checks.ts'
+import type { BudgetExceededError } from '../../shared/errors.ts'
+import { own } from '../../shared/values.ts'
 import type { Agent } from '../host/agent.ts'
 import type { Core } from '../host/core.ts'
 import type { Reader } from '../host/journal.ts'
 import type { RunState } from '../host/run.ts'
-import type { HostRecord, Unrecorded } from '../log/records.ts'
+import { type HeldCall, type HostRecord, picked, type Unrecorded } from '../log/records.ts'
 import type { LimitWait } from '../logging/limit-notices.ts'
-import type { BudgetConfig, TokenLimit } from '../settings/options.ts'
-import type { GatewayLayer, ModelCaller, PendingCall } from './gateway.ts'
-import { type Level, type Limit, TokenAccount, TokenLedger } from './token-account.ts'
+import { amountOf, billionthsOf, moneyText, type Prices } from '../settings/money.ts'
+import type { BudgetConfig, BudgetPeriod, TokenLimit } from '../settings/options.ts'
+import type { TeamSettings } from '../settings/settings.ts'
+import { pricesNeeded, withoutPrices } from '../settings/team-shape.ts'
+import { Account, exceeded, Ledger, type Level, type Limit, type Refusal, type Stake } from './accounts.ts'
+import { callKey, type GatewayLayer, type ModelCaller, type PendingCall } from './gateway.ts'
 
 /*
- * Fold of the log: what model calls of the last time have cost, as far as a window counts it. It is the same for a log
- * that another process has written.
+ * Fold of the log: what model calls of the last time have cost, as far as budgets over several runs count it, and what
+ * calls may cost that have no outcome. It is the same for a log that another process has written.
  */
 
 export interface Payment {
@@ -25,11 +32,15 @@ export interface Payment {
   readonly seq: number
   /** Epoch ms. */
   readonly at: number
+  /** Epoch ms. Default: `at`. */
+  readonly reservedAt?: number | undefined
   readonly agent: string
   readonly tokens: number
+  readonly money?: number | undefined
+  readonly tenant?: string | undefined
 }
 
-type WindowFact = Extract<Unrecorded, { kind: 'budget.window' }>
+type WindowFact = Extract<Unrecorded, { kind: 'budget.window' | 'budget.held' }>
 
 /** Payments that one record has. */
 const PAID_AT_ONCE = 1_000
@@ -38,6 +49,8 @@ export class Payments {
   readonly #windowMs: number
   /** By their numbers: what a compaction says again is the same payment. */
   readonly #all = new Map<number, Payment>()
+  /** Calls without an outcome. */
+  readonly #held = new Map<string, HeldCall>()
 
   /** `windowMs`: time after which a payment is forgotten; 0 keeps none. */
   constructor(windowMs: number) {
@@ -45,12 +58,15 @@ export class Payments {
   }
 
   see(record: HostRecord): void {
+    if (record.kind === 'budget.held') this.#hold(record)
+    else if (record.kind === 'model.called' && record.by !== undefined) this.#held.delete(record.by)
     if (this.#windowMs === 0) return
     if (record.kind === 'budget.window')
-      for (const [seq, at, agent, tokens] of record.paid) this.#add({ seq, at, agent, tokens })
+      for (const [seq, at, agent, tokens, { money, tenant, reservedAt } = {}] of record.paid)
+        this.#add({ seq, at, agent, tokens, money, tenant, reservedAt })
     else if (record.kind === 'model.called') {
-      const { seq, at, agent, usage, cost = usage.totalTokens } = record
-      if (cost > 0) this.#add({ seq, at, agent, tokens: cost })
+      const { seq, at, agent, usage, cost = usage.totalTokens, money, tenant, reservedAt } = record
+      if (cost > 0 || money) this.#add({ seq, at, agent, tokens: cost, money, tenant, reservedAt })
     } else return
     this.#forget(record.at)
   }
@@ -63,6 +79,20 @@ export class Payments {
     if (!this.#all.has(payment.seq)) this.#all.set(payment.seq, payment)
   }
 
+  #hold({ by, runId, agent, tenant, reservedAt, most }: HeldCall): void {
+    if (most) this.#held.set(by, { by, runId, agent, ...(tenant !== undefined && { tenant }), reservedAt, most })
+    else this.#held.delete(by)
+  }
+
+  holdAgain(held: Iterable<HeldCall>): void {
+    for (const each of held) this.#hold(each)
+  }
+
+  /** Calls without an outcome, the oldest first. */
+  get held(): HeldCall[] {
+    return [...this.#held.values()]
+  }
+
   /** Returns the payments that the window has at that time, the oldest first. */
   within(now: number): Payment[] {
     this.#forget(now)
@@ -70,16 +100,16 @@ export class Payments {
     return [...this.#all.values()].filter(({ at }) => at > since).sort((a, b) => a.at - b.at)
   }
 
-  /** Yields the payments that the window has at that time, as records. */
+  /** Yields the payments that the window has at that time, and the calls without an outcome, as records. */
   *facts(now: number): Generator<WindowFact> {
-    const paid = this.within(now).map(({ seq, at, agent, tokens }): WindowFact['paid'][number] => [
-      seq,
-      at,
-      agent,
-      tokens,
-    ])
+    type Row = Extract<WindowFact, { kind: 'budget.window' }>['paid'][number]
+    const paid = this.within(now).map(({ seq, at, agent, tokens, ...rest }): Row => {
+      const more = picked(rest, ['money', 'tenant', 'reservedAt'])
+      return Object.keys(more).length > 0 ? [seq, at, agent, tokens, more] : [seq, at, agent, tokens]
+    })
     for (let from = 0; from < paid.length; from += PAID_AT_ONCE)
       yield { kind: 'budget.window', paid: paid.slice(from, from + PAID_AT_ONCE) }
+    for (const each of this.held) yield { kind: 'budget.held', ...each }
   }
 
   #forget(now: number): void {
@@ -88,92 +118,123 @@ export class Payments {
       if (at > since) break // the rest is later, but for a few that a compaction has logged again
       this.#all.delete(seq)
     }
+    for (const [by, { reservedAt }] of this.#held) if (reservedAt <= now - LONGEST_HELD_MS) this.#held.delete(by)
   }
 }
+
+/** Time after which a call without an outcome is forgotten: no budget counts longer. */
+const LONGEST_HELD_MS = LONGEST.month
 
 /** Output tokens that a call without a limit is believed to need; and the fewest that it accepts. */
 const USUAL_OUTPUT = 4_096
 const LEAST_OUTPUT = 256
 /**
  * An upper bound of a prompt is set aside, and no count of it, while there is room for so many calls like it, or the
- * prompt is at most such a part of what is left. The first count loads a vocabulary, which blocks the host for a while.
+ * prompt is at most an eighth of what is left. The first count loads a vocabulary, which blocks the host for a while.
  */
-const FAR = 2
-const SMALL = 1 / 8
+const FAR = 2n
+const SMALL = 8n
 
-/** Use of a limit on tokens. */
+/** Use of a limit, in tokens or in money. */
 export interface BudgetUse {
   /** Option that sets the limit, such as `budget.perTeam.tokens`; `budget.tokens` is the one of the run itself. */
   option: string
-  /** Run whose limit it is; null for one of the team. */
+  /** Run whose limit it is; null for one of the team or of a tenant. */
   runId: string | null
   /** Agent whose limit it is; null for one of all agents together. */
   agent: string | null
-  /** Tokens of calls that have ended; of the team: within the last `windowMs`. */
+  /** Tenant whose limit it is; null for one of a run or of the team. */
+  tenant: string | null
+  /** `tokens`, or the currency of the team's prices. */
+  unit: string
+  /** What calls have cost that have ended; of the team and of a tenant: within the last `windowMs`, or in this period. */
   used: number
-  /** Tokens that calls under way may need. */
+  /** What calls under way may cost. */
   held: number
   limit: number
-  /** Time after which the team's usage is forgotten, in ms; null if it is never. */
+  /** Time after which usage is forgotten, in ms; null if it is never, or at the end of a period. */
   windowMs: number | null
   /** Epoch ms at which the next part of it is free again; null if none will be, or all of it is. */
   freeAt: number | null
 }
 
 function layerOver(accounts: Budgets, { clock, limits }: Core): GatewayLayer {
-  const ledger = new TokenLedger()
+  const { ledger } = accounts
   const waiting = new Set<LimitWait>()
   limits.watch(() => waiting)
   return async (pending, next) => {
     const { caller, call, model, signal } = pending
     const { agent, run } = caller
     const counting = accounts.of(caller)
-    if (counting.length === 0) return next(pending)
-    accounts.during(run, () => accounts.letRest(ledger))
-    const { maxOutputTokens } = call
-    const most = mostOfPrompt({ ...call, model })
-    const left = accounts.left(run, agent)
-    const wanted = most + (maxOutputTokens ?? USUAL_OUTPUT)
-    const isFar = left >= FAR * wanted || (left >= wanted && most <= left * SMALL)
+    if (counting.length === 0 && !accounts.prices?.has(model)) return next(pending)
+    accounts.assertPriced(pending, counting)
     const counted = async () => {
       await loadVocabulary(model, clock)
       return countPrompt({ ...call, model })
     }
+    const estimate: PendingCall['estimate'] = async (answer) => estimateOf(answer, await counted(), model)
+    if (counting.length === 0) return next({ ...pending, estimate })
+    accounts.during(run, () => accounts.letRest())
+    const { maxOutputTokens } = call
+    const most = mostOfPrompt({ ...call, model })
+    const isFar = counting.every((account) => {
+      const left = account.left(agent.name)
+      const wanted = accounts.mostOf(account, model, most, maxOutputTokens ?? USUAL_OUTPUT)
+      return left >= FAR * wanted || (left >= wanted && accounts.mostOf(account, model, most, 0) * SMALL <= left)
+    })
     const prompt = isFar ? most : await counted()
     let wait: LimitWait | undefined
-    const onWait = ({ limit }: TokenAccount) => {
-      const { path = 'budget', tokens = null } = limit ?? {}
-      wait = { option: path, limit: tokens, runId: run.id, agent: agent.name, since: clock.now() }
+    const onWait = ({ limit, facts }: Account) => {
+      const { path = 'budget', most: height } = limit ?? {}
+      const inUnit = facts.unit === 'tokens' ? Number : amountOf
+      const shown = height === undefined ? null : inUnit(height)
+      wait = { option: path, limit: shown, runId: run.id, agent: agent.name, since: clock.now() }
       waiting.add(wait)
       limits.reached(wait, 'calls of models wait for what others hold')
     }
+    accounts.madeAgain(callKey(caller))
     const reserving = accounts.during(run, () =>
       ledger.reserve({
         agent: agent.name,
+        tenant: run.tenant,
         priority: agent.settings.info.priority ?? 0,
-        tokens: prompt + (maxOutputTokens ?? USUAL_OUTPUT),
-        least: prompt + (maxOutputTokens ?? LEAST_OUTPUT),
-        accounts: counting,
+        prompt,
+        output: maxOutputTokens ?? USUAL_OUTPUT,
+        least: maxOutputTokens ?? LEAST_OUTPUT,
+        stakes: counting.map((account): Stake => {
+          return { account, most: (output) => accounts.mostOf(account, model, prompt, output) }
+        }),
         signal,
         onWait,
       }),
     )
     const reservation = await reserving.finally(() => wait && waiting.delete(wait))
-    let cost = 0
+    const held = { ...heldBy(caller), reservedAt: clock.now() }
+    const tokens = prompt + reservation.output
+    const money = accounts.prices?.most(model, prompt, reservation.output) ?? 0n
+    accounts.note({ ...held, most: { tokens, ...(money > 0n && { money: amountOf(money) }) } })
+    let costs: bigint[] | undefined
     try {
-      const limited: ModelCall = { ...call, maxOutputTokens: reservation.tokens - prompt }
-      const estimate: PendingCall['estimate'] = async (answer) => estimateOf(answer, await counted(), model)
-      const made = await next({ ...pending, call: limited, estimate })
-      cost = made.usage.totalTokens
+      const limited: ModelCall = { ...call, maxOutputTokens: reservation.output }
+      const made = await next({ ...pending, call: limited, estimate, reserved: held })
+      costs = counting.map(({ unit }) => (unit === 'tokens' ? wholeOf(made.usage.totalTokens) : (made.money ?? 0n)))
       return made
     } finally {
+      if (!costs) accounts.note(held)
       accounts.during(run, () => {
-        accounts.letRest(ledger)
-        reservation.settle(cost)
+        accounts.letRest()
+        reservation.settle(costs)
       })
     }
   }
 }
+
+const heldBy = (caller: ModelCaller): Omit<HeldCall, 'reservedAt'> => ({
+  by: callKey(caller),
+  runId: caller.run.id,
+  agent: caller.agent.name,
+  ...(caller.run.tenant !== undefined && { tenant: caller.run.tenant }),
+})
 
 /** Counts the tokens of a call whose provider does not report them. */
 function estimateOf(
@@ -186,17 +247,32 @@ function estimateOf(
   return { inputTokens: prompt, outputTokens, totalTokens: prompt + outputTokens, calls: 1, estimated: true }
 }
 
+/** Accounts of one limit: in tokens, in money, or both. */
+type Accounts = readonly Account[]
+
+type Given = Pick<TeamSettings, 'budget' | 'prices' | 'tenants'>
+
+/** Number of tenants from which on those are forgotten that have used nothing for a while. */
+const MANY_TENANTS = 1_000
+
 export class Budgets {
   readonly #config: BudgetConfig
   readonly #core: Core
-  readonly #team: TokenAccount | undefined
-  readonly #ofRuns = new WeakMap<RunState, TokenAccount>()
+  readonly prices: Prices | undefined
+  readonly ledger: Ledger
+  /** False in tests in which one client stands for all models: it has no price. */
+  readonly #namesModels: boolean
+  readonly #team: Accounts
+  readonly #tenants = new Map<string, Accounts>()
+  readonly #ofRuns = new WeakMap<RunState, Accounts>()
   /** Agents of each run whose turns have called a model. */
   readonly #atWork = new Map<RunState, Set<Agent>>()
   #current: RunState | undefined
-  /** Time that the window of the team counts, in ms; 0 without one. */
+  /** Time that a budget over several runs counts at most, in ms; 0 without one. */
   readonly windowMs: number
   readonly #payments: Payments
+  /** Give back what calls of an earlier process hold. */
+  readonly #heldAgain = new Map<string, { readonly call: HeldCall; readonly free: (() => void)[] }>()
   /** Layer of the model gateway that enforces the budgets. */
   readonly layer: GatewayLayer
   readonly part: Reader = {
@@ -206,23 +282,23 @@ export class Budgets {
     },
   }
 
-  constructor(config: BudgetConfig, core: Core) {
-    this.#config = config
+  constructor({ budget, prices, tenants }: Given, core: Core, namesModels = true) {
+    this.#config = budget
     this.#core = core
-    const { perTeam } = config
-    this.windowMs = perTeam?.windowMs ?? 0
+    this.prices = prices
+    this.#namesModels = namesModels
+    this.ledger = new Ledger(tenants.weights)
+    const { perTeam, perTenant } = budget
+    this.windowMs = Math.max(timeOf(perTeam), timeOf(perTenant))
     this.#payments = new Payments(this.windowMs)
-    if (perTeam) {
-      this.#team = this.#account('budget.perTeam', perTeam, () => this.#current, perTeam.windowMs)
-      core.limits.watch(() => this.#usedUp())
-    }
+    this.#team = perTeam ? this.#accounts('budget.perTeam', perTeam, () => this.#current, perTeam) : []
+    if (perTeam || perTenant) core.limits.watch(() => this.#usedUp())
     this.layer = layerOver(this, core)
   }
 
   /** Returns the accounts that a call counts in. */
-  of({ run, agent }: ModelCaller): TokenAccount[] {
-    const ofRun = this.#ofRun(run)
-    const all = [ofRun, this.#team].filter((account) => account !== undefined)
+  of({ run, agent }: ModelCaller): Account[] {
+    const all = this.#all(run)
     if (all.length === 0) return all
     const agents = this.#atWork.get(run)
     if (agents) agents.add(agent)
@@ -230,15 +306,86 @@ export class Budgets {
     return all
   }
 
-  /** Counts what the team has paid in earlier processes. */
+  #all(run: RunState): Account[] {
+    return [...this.#ofRun(run), ...this.#team, ...this.#ofTenant(run.tenant)]
+  }
+
+  /** Returns the most that a call can cost in an account. */
+  mostOf({ unit }: Account, model: string, prompt: number, output: number): bigint {
+    return unit === 'tokens' ? BigInt(prompt + output) : this.prices!.most(model, prompt, output)
+  }
+
+  /** @throws ConfigurationError for a call of a model without a price, under a limit in money. */
+  assertPriced({ model, client, caller }: PendingCall, counting: readonly Account[]): void {
+    const money = counting.find(({ unit }) => unit !== 'tokens')
+    if (!money || this.prices?.has(model) || client.rehearsal || !this.#namesModels) return
+    const advice = pricesNeeded(money.limit?.path ?? 'budget')
+    throw refusedAs(
+      `the model of "${caller.agent.name}"`,
+      `"${model}", which has no price`,
+      'a model with a price',
+      advice,
+    )
+  }
+
+  /**
+   * Returns why a run cannot begin: its tenant cannot pay the cheapest call, whatever becomes of calls under way.
+   * Undefined: it can.
+   */
+  refusalOf(tenant: string | undefined): BudgetExceededError | undefined {
+    for (const account of this.#ofTenant(tenant)) {
+      const least = account.unit === 'tokens' ? CHEAPEST_TOKENS : this.prices!.cheapest
+      const refusal: Refusal | undefined = account.usedUp(least)
+      if (refusal) return exceeded(undefined, least, refusal)
+    }
+    return undefined
+  }
+
+  /** Counts what the team has paid in earlier processes, and what calls may cost that have no outcome. */
   restore(earlier: Payments): void {
     const now = this.#core.clock.now()
     const paid = earlier.within(now)
     this.#payments.add(paid)
-    for (const { agent, tokens, at } of paid) this.#team?.restore(agent, tokens, Math.max(0, now - at))
+    for (const { agent, tokens, money = 0, at, reservedAt = at, tenant } of paid)
+      for (const account of [...this.#team, ...this.#ofTenant(tenant)]) {
+        const { since = Number.NEGATIVE_INFINITY } = account
+        const agoMs = Math.max(0, now - at)
+        const isOver = reservedAt < since || agoMs >= (account.facts.windowMs ?? Number.POSITIVE_INFINITY)
+        const amount = account.unit === 'tokens' ? wholeOf(tokens) : billionthsOf(money)
+        if (!isOver) account.restore(agent, amount, agoMs)
+      }
+    this.#payments.holdAgain(earlier.held)
+    for (const call of earlier.held) {
+      const free: (() => void)[] = []
+      this.#heldAgain.set(call.by, { call, free })
+      for (const account of [...this.#team, ...this.#ofTenant(call.tenant)]) this.#holdAgain(account, call, free)
+    }
   }
 
-  /** Yields what the window of the team counts, as the durable log has it. */
+  #holdAgain(account: Account, { agent, reservedAt, most }: HeldCall, free: (() => void)[]): void {
+    const { since = Number.NEGATIVE_INFINITY } = account
+    const { windowMs = Number.POSITIVE_INFINITY } = account.facts
+    if (!most || reservedAt < since || this.#core.clock.now() - reservedAt >= windowMs) return
+    const amount = account.unit === 'tokens' ? BigInt(most.tokens) : billionthsOf(most.money ?? 0)
+    if (amount > 0n) free.push(account.holdAgain(agent, amount))
+  }
+
+  /** Gives back what a call holds since an earlier process: it is made again, and reserved anew. */
+  madeAgain(by: string): void {
+    const held = this.#heldAgain.get(by)
+    if (!held) return
+    this.#heldAgain.delete(by)
+    for (const free of held.free) free()
+  }
+
+  /** Keeps what a call holds in the durable log, if there is one. */
+  note(held: HeldCall): void {
+    const record = { kind: 'budget.held', ...held } as const
+    this.#payments.holdAgain([held])
+    this.#core.journal.keep(undefined, record)
+  }
+
+  /** Yields what budgets over several runs count, as the durable log has it. */
   facts(): Iterable<WindowFact> {
     return this.#payments.facts(this.#core.clock.now())
   }
@@ -247,62 +394,115 @@ export class Budgets {
    * Returns the tokens that an agent may still use in a run if no other agent takes them; Infinity without a budget.
    */
   left(run: RunState, { name }: Agent): number {
-    const all = [this.#ofRun(run), this.#team]
-    return Math.min(...all.map((account) => account?.left(name) ?? Number.POSITIVE_INFINITY))
+    const all = this.#all(run).filter(({ unit }) => unit === 'tokens')
+    return Math.min(Number.POSITIVE_INFINITY, ...all.map((account) => Number(account.left(name))))
   }
 
-  /** Returns what is used of the limits of the team, and of these runs. */
+  /** Returns what is used of the limits of the team, of its tenants, and of these runs. */
   uses(runs: Iterable<RunState>): BudgetUse[] {
-    const windowMs = this.#config.perTeam?.windowMs ?? null
-    const { clock } = this.#core
-    const all = this.#team ? usesOf(this.#team, { runId: null, windowMs, now: clock.now() }) : []
-    for (const run of runs) {
-      const account = this.#ofRun(run)
-      if (account) all.push(...usesOf(account, { runId: run.id, windowMs: null, now: clock.now() }))
-    }
+    for (const name of Object.keys(this.#config.perTenant?.of ?? {})) this.#ofTenant(name)
+    const now = this.#core.clock.now()
+    const all = [...this.#team, ...[...this.#tenants.values()].flat()].flatMap((each) => usesOf(each, null, now))
+    for (const run of runs) all.push(...this.#ofRun(run).flatMap((each) => usesOf(each, run.id, now)))
     return all
   }
 
-  /** Yields the limits of the team of which so much is used that calls are refused. */
+  /** Yields the limits of the team and of its tenants of which so much is used that calls are refused. */
   *#usedUp(): IterableIterator<LimitWait> {
     const { clock } = this.#core
     const begin = clock.now() - clock.monotonic()
-    for (const { limit, agent, used, freeInMs, reachedAt } of this.#team?.uses() ?? []) {
-      if (reachedAt === undefined) continue
-      const until = freeInMs === undefined ? undefined : clock.now() + freeInMs
-      const free = until === undefined ? '' : `, the next part is free at ${new Date(until).toISOString()}`
-      const trouble = { kind: 'budget', words: `${used} of ${limit.tokens} tokens${free}` } as const
-      const since = begin + reachedAt
-      yield { option: limit.path, limit: limit.tokens, agent: agent ?? undefined, since, until, trouble }
-    }
+    for (const account of [...this.#team, ...[...this.#tenants.values()].flat()])
+      for (const { limit, agent, used, freeInMs, reachedAt } of account.uses()) {
+        if (reachedAt === undefined) continue
+        const { unit, tenant, calendar } = account.facts
+        const until = freeInMs === undefined ? undefined : clock.now() + freeInMs
+        const at = until === undefined ? '' : (calendar?.text(until) ?? new Date(until).toISOString())
+        const free = until === undefined ? '' : `, ${calendar ? 'it' : 'the next part'} is free at ${at}`
+        const shown = (amount: bigint) => (unit === 'tokens' ? String(amount) : moneyText(amountOf(amount)))
+        const of = `${shown(used)} of ${shown(limit.most)} ${unit === 'tokens' ? unit : unit.currency}`
+        const whose = tenant === undefined ? '' : ` of tenant "${tenant}"`
+        const since = begin + reachedAt
+        const height = unit === 'tokens' ? Number(limit.most) : amountOf(limit.most)
+        const trouble = { kind: 'budget', words: `${of}${whose}${free}` } as const
+        yield { option: limit.path, limit: height, agent: agent ?? undefined, since, until, trouble }
+      }
   }
 
-  #ofRun(run: RunState): TokenAccount | undefined {
+  #ofTenant(tenant: string | undefined): Accounts {
+    const { perTenant } = this.#config
+    if (!perTenant || tenant === undefined) return []
+    const known = this.#tenants.get(tenant)
+    if (known) return known
+    const named = own(perTenant.of ?? {}, tenant)
+    const limit = named ?? perTenant.each
+    const path = `budget.perTenant.${named ? `of.${tenant}` : 'each'}`
+    const made = limit ? this.#accounts(path, limit, () => this.#current, perTenant, tenant) : []
+    if (this.#tenants.size >= MANY_TENANTS)
+      for (const [name, all] of this.#tenants)
+        if (all.every(({ used, held }) => used === 0n && held === 0n)) this.#tenants.delete(name)
+    this.#tenants.set(tenant, made)
+    return made
+  }
+
+  #ofRun(run: RunState): Accounts {
     const known = this.#ofRuns.get(run)
     if (known) return known
     const { perRun } = this.#config
-    if (!perRun && !run.budget) return undefined
-    const limits = { tokens: perRun?.tokens, perAgentTokens: perRun?.perAgentTokens, ...run.budget }
-    const account = this.#account(run.budget ? 'budget' : 'budget.perRun', limits, () => run)
-    for (const [agent, tokens] of run.spent.costs) account.restore(agent, tokens) // in an earlier process
-    this.#ofRuns.set(run, account)
-    return account
+    if (!perRun && !run.budget) return []
+    const limits = { ...perRun, ...run.budget }
+    const accounts = this.#accounts(run.budget ? 'budget' : 'budget.perRun', limits, () => run)
+    this.#ofRuns.set(run, accounts)
+    for (const account of accounts) {
+      const costs = account.unit === 'tokens' ? run.spent.costs : run.spent.moneyByAgent
+      for (const [agent, cost] of costs) account.restore(agent, typeof cost === 'bigint' ? cost : wholeOf(cost)) // in an earlier process
+      for (const { call, free } of this.#heldAgain.values())
+        if (call.runId === run.id) this.#holdAgain(account, call, free)
+    }
+    return accounts
   }
 
-  #account(
+  #accounts(
     path: string,
-    { tokens, perAgentTokens }: TokenLimit,
+    limits: TokenLimit,
     runOf: () => RunState | undefined,
-    windowMs?: number,
-  ): TokenAccount {
-    const { clock } = this.#core
-    const limit = (name: string, value: number): Limit => ({ path: `${path}.${name}`, tokens: value })
-    return new TokenAccount({
-      ...(tokens !== undefined && { total: limit('tokens', tokens) }),
-      ...(perAgentTokens !== undefined && { perAgent: limit('perAgentTokens', perAgentTokens) }),
-      ...(windowMs !== undefined && { windowMs }),
+    period?: BudgetPeriod,
+    tenant?: string,
+  ): Accounts {
+    const { tokens, perAgentTokens, money, perAgentMoney } = limits
+    const of = { path, runOf, period, tenant }
+    const { currency } = this.prices ?? {}
+    const isOfMoney = money !== undefined || perAgentMoney !== undefined
+    if (isOfMoney && currency === undefined) throw withoutPrices(`${path}.money`)
+    const asMoney = (amount: number | undefined) => (amount === undefined ? undefined : billionthsOf(amount))
+    const asTokens = (amount: number | undefined) => (amount === undefined ? undefined : BigInt(amount))
+    return [
+      ...(tokens !== undefined || perAgentTokens !== undefined
+        ? [this.#account({ ...of, tokens: asTokens(tokens), perAgentTokens: asTokens(perAgentTokens) })]
+        : []),
+      ...(isOfMoney && currency !== undefined
+        ? [this.#account({ ...of, currency, money: asMoney(money), perAgentMoney: asMoney(perAgentMoney) })]
+        : []),
+    ]
+  }
+
+  #account({ path, runOf, period, tenant, currency, ...limits }: AccountOf): Account {
+    const { clock, journal } = this.#core
+    const [total, perAgent] = Object.entries(limits).map(([name, most]): Limit | undefined =>
+      most === undefined ? undefined : { path: `${path}.${name}`, most },
+    )
+    const inUnit = currency === undefined ? Number : amountOf
+    const more = { ...(currency !== undefined && { unit: currency }), ...(tenant !== undefined && { tenant }) }
+    return new Account({
+      ...(total && { total }),
+      ...(perAgent && { perAgent }),
+      ...(currency !== undefined && { unit: { currency } }),
+      ...(tenant !== undefined && { tenant }),
+      ...(period?.windowMs !== undefined && { windowMs: period.windowMs }),
+      ...(period?.period !== undefined && { calendar: new Calendar(period.period, period.timeZone) }),
       now: () => clock.monotonic(),
-      onLevel: (level: Level) => this.#core.journal.record(runOf(), { kind: 'budget', ...level }),
+      wall: () => clock.now(),
+      onLevel: ({ agent, used, limit }: Level) =>
+        journal.record(runOf(), { kind: 'budget', agent, used: inUnit(used), limit: inUnit(limit), ...more }),
     })
   }
 
@@ -320,39 +520,63 @@ export class Budgets {
    * Ends the shares of agents whose turns have ended. An agent with instances keeps its share until the turns of all
    * instances have ended. One whose thread has crashed has no turn until it has a new one; its call waits on.
    */
-  letRest(ledger: TokenLedger): void {
+  letRest(): void {
     for (const [run, agents] of this.#atWork) {
-      const ofRun = this.#ofRuns.get(run)
-      const account = ofRun ?? this.#team
+      const ofRun = this.#ofRuns.get(run) ?? []
+      const shared = [...this.#team, ...this.#ofTenant(run.tenant)]
+      const account = ofRun[0] ?? shared[0]
       for (const agent of agents) {
-        if (agent.isAt(run) || (account && ledger.awaits(agent.name, account))) continue
+        if (agent.isAt(run) || (account && this.ledger.awaits(agent.name, account))) continue
         agents.delete(agent)
-        if (ofRun && !hasNamed(agents, agent)) ledger.rest(agent.name, ofRun)
-        if (this.#team && ![...this.#atWork.values()].some((others) => hasNamed(others, agent)))
-          ledger.rest(agent.name, this.#team)
+        if (!hasNamed(agents, agent)) for (const each of ofRun) this.ledger.rest(agent.name, each)
+        for (const each of shared) {
+          const isOfTenant = each.facts.tenant !== undefined
+          const others = [...this.#atWork].filter(([other]) => !isOfTenant || other.tenant === run.tenant)
+          if (!others.some(([, atWork]) => hasNamed(atWork, agent))) this.ledger.rest(agent.name, each)
+        }
       }
       if (agents.size === 0) this.#atWork.delete(run)
     }
   }
 }
 
-interface OfAccount {
-  readonly runId: string | null
-  readonly windowMs: number | null
-  readonly now: number
+interface AccountOf {
+  readonly path: string
+  readonly runOf: () => RunState | undefined
+  readonly period: BudgetPeriod | undefined
+  readonly tenant: string | undefined
+  readonly currency?: string
+  readonly tokens?: bigint | undefined
+  readonly perAgentTokens?: bigint | undefined
+  readonly money?: bigint | undefined
+  readonly perAgentMoney?: bigint | undefined
 }
 
-const usesOf = (account: TokenAccount, { runId, windowMs, now }: OfAccount): BudgetUse[] =>
-  Array.from(account.uses(), ({ limit, agent, used, held, freeInMs }) => ({
+/** A client of the user's own can count parts of tokens. */
+const wholeOf = (tokens: number): bigint => BigInt(Math.ceil(tokens))
+
+/** Fewest tokens of a call: one of its prompt, and one of its answer. */
+const CHEAPEST_TOKENS = 2n
+
+/** Returns the time that a limit counts at most, in ms. */
+const timeOf = (period: BudgetPeriod | undefined): number => (period ? (period.windowMs ?? LONGEST[period.period]) : 0)
+
+function usesOf(account: Account, runId: string | null, now: number): BudgetUse[] {
+  const { unit, tenant = null, windowMs = null } = account.facts
+  const inUnit = unit === 'tokens' ? Number : amountOf
+  return Array.from(account.uses(), ({ limit, agent, used, held, freeInMs }) => ({
     option: limit.path,
     runId,
     agent,
-    used,
-    held,
-    limit: limit.tokens,
+    tenant,
+    unit: unit === 'tokens' ? unit : unit.currency,
+    used: inUnit(used),
+    held: inUnit(held),
+    limit: inUnit(limit.most),
     windowMs,
-    freeAt: freeInMs === undefined ? null : now + freeInMs,
+    freeAt: freeInMs === undefined ? null : Math.round(now + freeInMs),
   }))
+}
 
 function hasNamed(agents: ReadonlySet<Agent>, { name }: Agent): boolean {
   for (const agent of agents) if (agent.name === name) return true

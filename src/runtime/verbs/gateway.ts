@@ -25,10 +25,11 @@ import { onAbort } from '../../shared/on-abort.ts'
 import { isMarkedFinal } from '../../shared/thrown.ts'
 import type { Agent } from '../host/agent.ts'
 import { type RunState, readerOf } from '../host/run.ts'
-import type { Unrecorded } from '../log/records.ts'
+import type { HeldCall, Unrecorded } from '../log/records.ts'
 import type { Redactor } from '../logging/redactor.ts'
 import { collect, type Heard, nothingYet, partsOfAnswer } from '../providers/collect.ts'
 import type { ResolvedModel } from '../providers/provider.ts'
+import { amountOf, type Prices } from '../settings/money.ts'
 import type { HostVerb } from './calls.ts'
 
 /*
@@ -392,12 +393,16 @@ export interface PendingCall extends ResolvedModel {
   readonly listed?: string
   /** Counts the tokens of an answer without usage, for a budget. Absent: nobody needs them. */
   readonly estimate?: (answer: Pick<ModelAnswer, 'text' | 'toolCalls'>) => Promise<TokenUsage>
+  /** Record of what a budget holds for the call. */
+  readonly reserved?: Pick<HeldCall, 'by' | 'reservedAt'>
 }
 
 /** Call that was made, with its usage, also if it failed. */
 export interface MadeCall {
   readonly answer: ModelAnswer | undefined
   readonly usage: TokenUsage
+  /** What it has cost, in billionths, by the prices of the team. */
+  readonly money?: bigint | undefined
   readonly error: DramatisError | undefined
   /** Number of words that were heard; undefined: its answer had not begun. */
   readonly heard?: number | undefined
@@ -440,6 +445,7 @@ export interface GatewayOptions {
   readonly steers?: Hearing
   /** Resolves when the call stands in the durable log; undefined if there is none. */
   readonly written?: () => Promise<void> | undefined
+  readonly prices?: Prices | undefined
   readonly redactor: Redactor
   /** Called with each warning of a client, once for each model. */
   readonly warn?: (text: string, fields: { model: string; agent: string }) => void
@@ -484,7 +490,14 @@ export class ModelGateway {
     signal.throwIfAborted()
     assertThere(call, caller.run)
     const resolved = resolve(call.model, caller)
-    const make: MakeCall = (asked) => this.#make(asked, onText)
+    const make: MakeCall = (asked) => {
+      const holding = asked.reserved && written?.() // a later process has to know what it may cost
+      if (!holding) return this.#make(asked, onText)
+      return holding.then(() => {
+        asked.signal.throwIfAborted()
+        return this.#make(asked, onText)
+      })
+    }
     const layered = layers.reduceRight<MakeCall>((next, layer) => (asked) => layer(asked, next), make)
     const ending = new AbortController()
     const detach = onAbort(signal, () => ending.abort(signal.reason))
@@ -499,7 +512,7 @@ export class ModelGateway {
   }
 
   async #make(pending: PendingCall, onText: (text: string) => void): Promise<MadeCall> {
-    const { clock, record, redactor } = this.#options
+    const { clock, prices, record, redactor } = this.#options
     const messageId = pending.caller.agent.messageIdOf(pending.caller.turn)
     const { caller, client, model, call, options = {}, signal } = pending
     const { messages, tools = [], stream, watched, ...rest } = call
@@ -573,6 +586,8 @@ export class ModelGateway {
     const answer = error
       ? undefined
       : { text, ...(parts && { parts }), toolCalls, usage, finishReason, rehearsed, model }
+    const money = prices?.costOf(model, usage, error !== undefined)
+    const { by, reservedAt } = pending.reserved ?? {}
     record(caller.run, {
       kind: 'model.called',
       agent: caller.agent.name,
@@ -581,12 +596,15 @@ export class ModelGateway {
       messageId,
       model,
       usage,
+      ...(money !== undefined && { money: amountOf(money) }),
+      ...(caller.run.tenant !== undefined && { tenant: caller.run.tenant }),
+      ...(by !== undefined && { by, reservedAt }),
       durationMs: clock.monotonic() - began,
       rehearsed,
       ...(isCut && text !== '' && { said: text.slice(0, LONGEST_SAID) }),
       error: error ?? null,
     })
-    return { answer, usage, error, heard: hasBegun ? wordsIn(collected.text) : undefined, isRead }
+    return { answer, usage, money, error, heard: hasBegun ? wordsIn(collected.text) : undefined, isRead }
   }
 
   #thoughtsOf({ host, provider, model, thinks }: PendingCall): Thoughts {
@@ -630,6 +648,9 @@ function keyOf({ agent, run, callId, steerIds }: ModelCaller, listed?: string): 
   const more = [...(listed === undefined ? [] : [listed]), ...(steerIds ? [steerIds] : [])]
   return v5(JSON.stringify([run.id, agent.name, callId, ...more]), CALLS)
 }
+
+/** Returns the name of a call in records of budgets: the same in a later process. */
+export const callKey = (caller: ModelCaller): string => keyOf(caller)
 
 /** Namespace of the keys. */
 const CALLS = '0f7d3a52-6c1e-5b8d-9a47-c2e4f1b86d35'

@@ -1,4 +1,5 @@
-export type { Authorize, Caller, HttpApiOptions, HttpLimits, ModelPrice, OnDisconnect, Right } from '../http/options.ts'
+export type { ModelPrice } from '../../runtime/settings/money.ts'
+export type { Authorize, Caller, HttpApiOptions, HttpLimits, OnDisconnect, Right } from '../http/options.ts'
 export type { Cost, Problem, Task, TaskQuestion, TaskRequest, TaskSummary } from '../http/schemas.ts'
 /** `dramatis/http`: teams over HTTP. */
 export { type HttpApi, httpApi } from './api.ts'

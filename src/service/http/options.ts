@@ -1,15 +1,16 @@
 /** Options of the HTTP API, checked at the start. */
 import type { Logger } from '../../actors/definition/tool.ts'
-import type { Run, Team, TokenUsage } from '../../index.ts'
+import type { Run, Team } from '../../index.ts'
 import type { ClusterTeam } from '../../runtime/cluster/cluster-team.ts'
 import { defaultLogger } from '../../runtime/logging/logger.ts'
+import { type ModelPrice, MoneySum, Prices } from '../../runtime/settings/money.ts'
+import { modelPrice } from '../../runtime/settings/team-shape.ts'
 import {
-  type Check,
+  byName,
   integer,
   isObject,
   listOf,
   methods,
-  number,
   oneOf,
   pause,
   refused,
@@ -18,7 +19,6 @@ import {
   shape,
   wait,
 } from '../../shared/checks.ts'
-import { own } from '../../shared/values.ts'
 import type { Cost, RIGHTS } from './schemas.ts'
 
 /**
@@ -113,8 +113,8 @@ export interface HttpApiOptions {
    */
   onDisconnect?: OnDisconnect
   /**
-   * Prices of models, by the names that `model.called` events have: then tasks have a `cost`, an estimate. Default:
-   * none.
+   * Prices of models, by the names that `model.called` events have: then tasks have a `cost`, an estimate. Not beside a
+   * team with `prices` of its own, whose tasks have `money`. Default: none.
    */
   prices?: Readonly<Record<string, ModelPrice>>
   /**
@@ -172,21 +172,12 @@ const LIMITS: HttpLimits = {
 
 const isA = (pattern: RegExp) => (value: unknown) => typeof value === 'string' && pattern.test(value)
 
-const byName =
-  (accepted: string, check: Check): Check =>
-  (value, path) => {
-    if (!isObject(value)) throw refused(path, value, accepted)
-    for (const [name, each] of Object.entries(value)) check(each, `${path}.${name}`)
-  }
-
 const team = methods('execute', 'getRun', 'listRuns', 'health')
 const clusterTeam = methods('execute', 'getRun', 'door')
 
 /** Checks for a team over several processes. */
 export const isClusterTeam = (given: Team | ClusterTeam<Team>): given is ClusterTeam<Team> => 'door' in given
 const count = integer(1)
-const amount = number(0, Number.MAX_VALUE)
-const price = shape<ModelPrice>({ input: amount, cachedInput: amount, output: amount }, 'input', 'output')
 const limits = shape<Partial<HttpLimits>>({
   bodyBytes: count,
   bodyMs: wait(),
@@ -211,7 +202,7 @@ const options = shape<HttpApiOptions>(
     allowedHosts: listOf(rule("a host such as 'agents.example.com', or '*'", isA(HOST))),
     allowedOrigins: listOf(rule("an origin such as 'https://app.example.com'", isOrigin)),
     onDisconnect: oneOf('auto', 'continue', 'cancel'),
-    prices: byName('an object with prices by model', price),
+    prices: byName('an object with prices by model', modelPrice),
     teamFiles: byName(
       'an object with files by team',
       rule('the name of a file', (file) => typeof file === 'string'),
@@ -264,50 +255,30 @@ function isOrigin(value: unknown): boolean {
 const withoutUndefined = <T extends object>(given: T | undefined): Partial<T> =>
   Object.fromEntries(Object.entries(given ?? {}).filter(([, value]) => value !== undefined)) as Partial<T>
 
-/** Price of a model, for a million tokens. */
-export interface ModelPrice {
-  input: number
-  /** Input that the provider had in its cache. Default: the price of `input`. */
-  cachedInput?: number
-  output: number
-}
-
-const MILLION = 1_000_000
-
-export class Prices {
-  readonly #prices: Readonly<Record<string, ModelPrice>>
+/** Estimates of runs in teams without prices of their own. */
+export class Estimates {
+  readonly #prices: Prices
   readonly #known = new WeakMap<Run<unknown>, Cost>()
 
-  constructor(prices: Readonly<Record<string, ModelPrice>>) {
-    this.#prices = prices
+  constructor(models: Readonly<Record<string, ModelPrice>>) {
+    this.#prices = new Prices({ currency: '', models })
   }
 
   /** Returns the cost of a run that has ended, by what its log has of calls of models. */
   async costOf(run: Run<unknown>): Promise<Cost> {
     const known = this.#known.get(run)
     if (known) return known
-    let estimate = 0
-    const byModel = new Map<string, number>()
+    const sum = new MoneySum()
     const unpriced = new Set<string>()
     for await (const event of run.events({ types: ['model.called'], follow: false })) {
       if (event.type !== 'model.called' || event.rehearsed) continue
-      const { model, usage } = event
-      const price = own(this.#prices, model)
-      if (!price) {
-        unpriced.add(model)
-        continue
-      }
-      const paid = costOfCall(price, usage)
-      estimate += paid
-      byModel.set(model, (byModel.get(model) ?? 0) + paid)
+      const { model, usage, error } = event
+      if (this.#prices.has(model)) sum.add(model, this.#prices.costOf(model, usage, error !== null))
+      else unpriced.add(model)
     }
-    const cost: Cost = { estimate, byModel: Object.fromEntries(byModel), unpriced: [...unpriced] }
+    const { amount: estimate = 0, byModel = {} } = sum.in('') ?? {}
+    const cost: Cost = { estimate, byModel, unpriced: [...unpriced] }
     this.#known.set(run, cost)
     return cost
   }
-}
-
-function costOfCall({ input, cachedInput = input, output }: ModelPrice, usage: TokenUsage): number {
-  const cached = Math.min(usage.cachedTokens ?? 0, usage.inputTokens)
-  return ((usage.inputTokens - cached) * input + cached * cachedInput + usage.outputTokens * output) / MILLION
 }

@@ -5,7 +5,7 @@ import { callerIn } from '../../runtime/host/run.ts'
 import { toldMessage } from '../../runtime/runs/told-events.ts'
 import { DramatisError, describe, StartFailedError } from '../../shared/errors.ts'
 import { nextTurn } from '../../shared/timers.ts'
-import type { Caller, Prices } from './options.ts'
+import type { Caller, Estimates } from './options.ts'
 import { HttpError, problemOf, refusalFor } from './problem.ts'
 import {
   isoTime,
@@ -100,7 +100,7 @@ export interface ServedTeam {
   readonly shard?: number
   readonly node?: string
   /** Prices of models, where the service has some. */
-  readonly prices?: Prices | undefined
+  readonly prices?: Estimates | undefined
   /** True if callers may approve calls of tools in their own tasks. */
   readonly approveOwn: boolean
 }

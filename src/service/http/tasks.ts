@@ -13,7 +13,7 @@ import { BODY_HASH, CALLER, callerIn } from '../../runtime/host/run.ts'
 import type { RunOwner } from '../../runtime/runs/run.ts'
 import { type Timer, timerBehind } from '../../shared/clock.ts'
 import { onAbort } from '../../shared/on-abort.ts'
-import { type Caller, type HttpLimits, type HttpSettings, isClusterTeam, Prices, type Right } from './options.ts'
+import { type Caller, Estimates, type HttpLimits, type HttpSettings, isClusterTeam, type Right } from './options.ts'
 import { HttpError } from './problem.ts'
 import type { Operation, Route, Routes } from './routes.ts'
 import { firstOf, OpenByCaller, type Streams, type Unread, type Wait } from './streams.ts'
@@ -153,7 +153,7 @@ export class ServedTeams {
   readonly #names: readonly string[]
 
   constructor({ teams, prices, approveOwn }: Pick<HttpSettings, 'teams' | 'prices' | 'approveOwn'>) {
-    const ofAll = { prices: prices && new Prices(prices), approveOwn }
+    const ofAll = { prices: prices && new Estimates(prices), approveOwn }
     const all = [...teams]
     this.own = all.flatMap(([name, team]) => (isClusterTeam(team) ? [] : [{ name, team, ...ofAll }]))
     this.clusters = all.flatMap(([name, team]) => (isClusterTeam(team) ? [{ name, team, ...ofAll }] : []))

@@ -2,10 +2,10 @@
  * Runs of agents that call models at random, under a virtual clock, in accounts that are told of all of it a second time: a
  * book that adds up every entry from the beginning whenever it is asked.
  */
-import { TokenAccount, TokenLedger } from '../../../src/runtime/verbs/token-account.ts'
+import { Ledger } from '../../../src/runtime/verbs/accounts.ts'
 import { virtualClock } from '../../../src/testing.ts'
 import { Dice } from '../../dice.ts'
-import { settled } from './accounts.ts'
+import { reserve, settled, TokenAccount } from './accounts.ts'
 
 interface Entry {
   agent: string
@@ -33,8 +33,8 @@ class Audited {
     this.windowMs = windowMs
     this.#now = now
     this.account = new TokenAccount({
-      total: { path: 'total', tokens: this.total },
-      ...(this.perAgent < Number.POSITIVE_INFINITY && { perAgent: { path: 'perAgent', tokens: this.perAgent } }),
+      total: this.total,
+      ...(this.perAgent < Number.POSITIVE_INFINITY && { perAgent: this.perAgent }),
       ...(windowMs < Number.POSITIVE_INFINITY && { windowMs }),
       now,
     })
@@ -100,7 +100,7 @@ class Play {
   readonly outcome: Outcome = { problems: [], granted: 0, refused: 0, waited: 0, aborted: 0 }
   readonly #dice: Dice
   readonly #clock: ReturnType<typeof virtualClock>
-  readonly #ledger = new TokenLedger()
+  readonly #ledger = new Ledger()
   readonly #excess: boolean
   readonly #waiting = new Map<object, readonly Audited[]>()
   readonly #accounts: Audited[] = []
@@ -153,7 +153,7 @@ class Play {
       }
       const [own] = accounts
       own!.rests(agent)
-      this.#ledger.rest(agent, own!.account)
+      this.#ledger.rest(agent, own!.account.of)
       this.#check()
     }
   }
@@ -169,7 +169,7 @@ class Play {
     this.#waiting.set(claim, accounts)
     try {
       const { signal } = controller
-      const reserved = this.#ledger.reserve({
+      const reserved = reserve(this.#ledger, {
         agent,
         priority,
         tokens,
