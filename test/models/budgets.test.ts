@@ -52,7 +52,7 @@ t.test('a call that does not fit into what the run has left is refused, and not 
 })
 
 t.test('team.budgets() has what is used of each limit, and of runs only while they are under way', async (t) => {
-  const kept = { windowMs: null, held: 0, runId: null, agent: null, freeAt: null }
+  const kept = { windowMs: null, held: 0, runId: null, agent: null, tenant: null, unit: 'tokens', freeAt: null }
   const seen: BudgetUse[][] = []
   const answer: Answers = () => {
     seen.push(team.budgets())

@@ -89,7 +89,7 @@ export class Prices {
   /** What a call costs at least, in billionths, whatever model is asked: one token of a prompt and one of an answer. */
   get cheapest(): bigint {
     const all = Object.keys(this.#models).map((model) => this.most(model, 1, 1))
-    return all.reduce((least, each) => (each < least ? each : least), all[0] ?? 0n)
+    return all.sort((one, other) => Number(one - other))[0] ?? 0n
   }
 
   /** Returns the most that a call can cost, in billionths: nothing of its prompt comes from a cache. */

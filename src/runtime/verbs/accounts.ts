@@ -176,9 +176,11 @@ export class Account {
     return { agent, limit, used, held, freeInMs: this.#retryAfter(1n, of), reachedAt }
   }
 
-  begin(agent: string, amount: bigint): void {
+  /** Notes that an agent works, and what its next call asks for. Returns whether others may have more now, or less. */
+  begin(agent: string, amount: bigint): boolean {
     this.#forget()
     let member = this.#members.get(agent)
+    const before = member && keptFor(member)
     if (!member) {
       const none = { used: 0n, held: 0n, due: 0n, dueHeld: 0n, asked: 0n }
       member = { agent, ...none, isWorking: false, level: 0, levelAt: 0 }
@@ -187,10 +189,12 @@ export class Account {
       for (const other of this.#members.values()) other.due = least(other.due, fair)
     }
     member.asked = amount
-    if (member.isWorking) return
-    member.isWorking = true
-    const others = this.#sumOfOthers(member, shareOf)
-    member.due = notBelowZero(least(this.#fair, this.#left - others))
+    if (!member.isWorking) {
+      member.isWorking = true
+      const others = this.#sumOfOthers(member, shareOf)
+      member.due = notBelowZero(least(this.#fair, this.#left - others))
+    }
+    return this.#members.size > 1 && keptFor(member) !== before
   }
 
   /** Ends the agent's share when its last turn has ended: others can borrow it. */
@@ -286,12 +290,18 @@ export class Account {
     this.rest(agent)
   }
 
-  /** Holds what a call of an earlier process may cost that has no outcome. Returns what gives it back. */
-  holdAgain(agent: string, amount: bigint): () => void {
+  /** Holds what a call of an earlier process may cost that has no outcome. `pay` gives it back. */
+  holdAgain(agent: string, amount: bigint): Held {
     this.begin(agent, 0n)
     const held = this.hold(agent, amount)
     this.rest(agent)
-    return () => this.pay(agent, held, 0n)
+    return held
+  }
+
+  /** Checks whether that much is held still: not if it was for a period that is over. */
+  holds({ period, amount }: Held, least: bigint): boolean {
+    this.#forget()
+    return period === this.#period && amount >= least
   }
 
   /** Pays a call that is over. Its cost can be more than it held. */
@@ -323,7 +333,7 @@ export class Account {
   }
 
   #keptFrom(member: Member): bigint {
-    return this.#sumOfOthers(member, (other) => (shareOf(other) >= other.asked ? shareOf(other) : 0n))
+    return this.#sumOfOthers(member, keptFor)
   }
 
   #sumOfOthers(member: Member, amountOf: (other: Member) => bigint): bigint {
@@ -406,6 +416,9 @@ export class Account {
 /** Returns the part of the share that calls under way do not hold. */
 const shareOf = ({ due, dueHeld }: Member) => notBelowZero(due - dueHeld)
 
+/** Returns what is kept for an agent from others: its share, if it is enough for its next call. */
+const keptFor = (member: Member) => (shareOf(member) >= member.asked ? shareOf(member) : 0n)
+
 const FAR = 0
 const NEAR = 1
 const REACHED = 2
@@ -460,9 +473,11 @@ export interface Reservation {
   settle(costs?: readonly bigint[]): void
 }
 
+type Asked = readonly [account: Account, amount: bigint]
+
 interface Waiting extends Claim {
   /** What it asks for in each account. */
-  readonly asked: ReadonlyMap<Account, bigint>
+  readonly asked: readonly Asked[]
   readonly order: number
   passed: number
   grant(reservation: Reservation): void
@@ -495,11 +510,11 @@ export class Ledger {
         stop()
         this.#waiting.delete(waiting)
       }
-      const output = begin(claim)
+      const { output, isNews } = begin(claim)
       const waiting: Waiting = {
         ...claim,
         output,
-        asked: new Map(claim.stakes.map((stake) => [stake.account, stake.most(output)])),
+        asked: claim.stakes.map(({ account, most }): Asked => [account, most(output)]),
         order: ++this.#order,
         passed: 0,
         grant: (reservation) => {
@@ -517,14 +532,15 @@ export class Ledger {
         this.look()
       })
       this.#waiting.add(waiting)
-      this.look()
+      if (isNews || fits(waiting)) this.look()
+      else refuseIfNever(waiting)
       if (this.#waiting.has(waiting)) claim.onWait?.(lackingOf(waiting))
     })
   }
 
   /** Checks whether a call of the agent waits for room in that account. */
   awaits(name: string, account: Account): boolean {
-    for (const { agent, asked } of this.#waiting) if (agent === name && asked.has(account)) return true
+    for (const { agent, asked } of this.#waiting) if (agent === name && hasAccount(asked, account)) return true
     return false
   }
 
@@ -536,52 +552,74 @@ export class Ledger {
 
   /** Grants the calls that fit now, and refuses those that never can. */
   look(): void {
+    if (this.#waiting.size === 0) return
     const promised = new Map<Account, bigint>()
-    const sorted = [...this.#waiting].sort(byRank)
-    for (const waiting of this.#turns.order(sorted, tenantOf, tokensOf)) {
+    const ranked = Array.from(this.#waiting, (waiting): Ranked => ({ waiting, rank: rankOf(waiting) })).sort(byRank)
+    for (const { waiting } of this.#turns.order(ranked, tenantOf, tokensOf)) {
       const { agent, asked } = waiting
-      const refusal = refusalOf(waiting)
-      if (refusal) waiting.refuse(exceeded(agent, asked.get(refusal.account) ?? 0n, refusal))
-      else if ([...asked].every(([account, amount]) => account.room(agent, promised.get(account) ?? 0n) >= amount))
+      if (refuseIfNever(waiting)) continue
+      if (asked.every(([account, amount]) => account.room(agent, promised.get(account) ?? 0n) >= amount))
         this.#grant(waiting)
       else for (const [account, amount] of asked) promised.set(account, (promised.get(account) ?? 0n) + amount)
     }
   }
 
+  /** Reserves for a call what was given back for it just now: it waits for nobody. */
+  take({ agent, output, stakes }: Claim): Reservation {
+    for (const { account, most } of stakes) account.begin(agent, most(output))
+    const asked = stakes.map(({ account, most }): Asked => [account, most(output)])
+    return this.#reserved(agent, output, asked)
+  }
+
   #grant(waiting: Waiting): void {
     const { agent, asked, order, output } = waiting
-    const held = Array.from(asked, ([account, amount]): [Account, Held] => [account, account.hold(agent, amount)])
+    const reservation = this.#reserved(agent, output, asked)
     for (const other of this.#waiting)
-      if (other.order < order && [...other.asked.keys()].some((account) => asked.has(account))) other.passed++
-    this.#turns.served(tenantOf(waiting), tokensOf(waiting))
+      if (other.order < order && other.asked.some(([account]) => hasAccount(asked, account))) other.passed++
+    const { tenant = '', prompt = 0 } = waiting
+    this.#turns.served(tenant, prompt + output)
+    waiting.grant(reservation)
+  }
+
+  #reserved(agent: string, output: number, asked: readonly Asked[]): Reservation {
+    const held = asked.map(([account, amount]): [Account, Held] => [account, account.hold(agent, amount)])
     let isOver = false
-    waiting.grant({
+    return {
       output,
-      held: [...asked.values()],
+      held: asked.map(([, amount]) => amount),
       settle: (costs) => {
         if (isOver) return
         isOver = true
         for (const [i, [account, part]] of held.entries()) account.pay(agent, part, costs?.[i] ?? 0n)
         this.look()
       },
-    })
+    }
   }
 }
 
-const tenantOf = ({ tenant = '' }: Waiting): string => tenant
-
-/** What a call counts in the turns of the tenants: the tokens that it reserves. */
-const tokensOf = ({ prompt = 0, output }: Waiting): number => prompt + output
-
-/** Returns the account that has no room for a call, or else has promised it to calls before. */
-function lackingOf({ agent, asked }: Waiting): Account {
-  const all = [...asked]
-  return (all.find(([account, amount]) => account.room(agent, 0n) < amount) ?? all[0]!)[0]
+interface Ranked {
+  readonly waiting: Waiting
+  readonly rank: number
 }
 
-/** Registers the agent as working. Returns the tokens of output that the call asks for: as many as there is room for. */
-function begin({ agent, output, least = output, stakes }: Claim): number {
-  for (const { account, most } of stakes) account.begin(agent, most(least))
+const hasAccount = (asked: readonly Asked[], account: Account): boolean => asked.some(([each]) => each === account)
+
+const tenantOf = ({ waiting: { tenant = '' } }: Ranked): string => tenant
+
+/** What a call counts in the turns of the tenants: the tokens that it reserves. */
+const tokensOf = ({ waiting: { prompt = 0, output } }: Ranked): number => prompt + output
+
+/** Returns the account that has no room for a call, or else has promised it to calls before. */
+const lackingOf = ({ agent, asked }: Waiting): Account =>
+  (asked.find(([account, amount]) => account.room(agent, 0n) < amount) ?? asked[0]!)[0]
+
+/**
+ * Registers the agent as working. Returns the tokens of output that the call asks for, as many as there is room for, and
+ * whether calls that wait may have more now, or less.
+ */
+function begin({ agent, output, least = output, stakes }: Claim): { output: number; isNews: boolean } {
+  let isNews = false
+  for (const { account, most } of stakes) isNews = account.begin(agent, most(least)) || isNews
   const fits = (tokens: number) => stakes.every(({ account, most }) => most(tokens) <= account.room(agent, 0n))
   let asked = output
   if (!fits(output)) {
@@ -593,15 +631,13 @@ function begin({ agent, output, least = output, stakes }: Claim): number {
     }
     asked = has
   }
-  for (const { account, most } of stakes) account.begin(agent, most(asked))
-  return asked
+  for (const { account, most } of stakes) isNews = account.begin(agent, most(asked)) || isNews
+  return { output: asked, isNews }
 }
 
-function byRank(one: Waiting, other: Waiting): number {
-  const [left, right] = [rankOf(one), rankOf(other)]
-  if (left !== right) return left - right
-  const isBorrower = left === BORROWER
-  return (isBorrower ? other.priority - one.priority : 0) || one.order - other.order
+function byRank({ waiting: one, rank }: Ranked, { waiting: other, rank: otherRank }: Ranked): number {
+  if (rank !== otherRank) return rank - otherRank
+  return (rank === BORROWER ? other.priority - one.priority : 0) || one.order - other.order
 }
 
 const OVERDUE = 0
@@ -610,15 +646,21 @@ const BORROWER = 2
 
 function rankOf({ agent, asked, passed }: Waiting): number {
   if (passed >= MOST_PASSED) return OVERDUE
-  return [...asked].every(([account, amount]) => account.isDue(agent, amount)) ? DUE : BORROWER
+  return asked.every(([account, amount]) => account.isDue(agent, amount)) ? DUE : BORROWER
 }
 
-function refusalOf({ agent, asked }: Waiting): Refusal | undefined {
+const fits = ({ agent, asked }: Waiting): boolean =>
+  asked.every(([account, amount]) => account.room(agent, 0n) >= amount)
+
+/** Refuses a call that can never be made as things are. Returns whether it was refused. */
+function refuseIfNever({ agent, asked, refuse }: Waiting): boolean {
   for (const [account, amount] of asked) {
     const refusal = account.refusal(agent, amount)
-    if (refusal) return refusal
+    if (!refusal) continue
+    refuse(exceeded(agent, amount, refusal))
+    return true
   }
-  return undefined
+  return false
 }
 
 /** Returns the error of a call that does not fit. `agent`: undefined if the run was refused before it began. */

@@ -19,7 +19,18 @@ import { amountOf, billionthsOf, moneyText, type Prices } from '../settings/mone
 import type { BudgetConfig, BudgetPeriod, TokenLimit } from '../settings/options.ts'
 import type { TeamSettings } from '../settings/settings.ts'
 import { pricesNeeded, withoutPrices } from '../settings/team-shape.ts'
-import { Account, exceeded, Ledger, type Level, type Limit, type Refusal, type Stake } from './accounts.ts'
+import {
+  Account,
+  type Claim,
+  exceeded,
+  type Held,
+  Ledger,
+  type Level,
+  type Limit,
+  type Refusal,
+  type Reservation,
+  type Stake,
+} from './accounts.ts'
 import { callKey, type GatewayLayer, type ModelCaller, type PendingCall } from './gateway.ts'
 
 /*
@@ -177,12 +188,15 @@ function layerOver(accounts: Budgets, { clock, limits }: Core): GatewayLayer {
     accounts.during(run, () => accounts.letRest())
     const { maxOutputTokens } = call
     const most = mostOfPrompt({ ...call, model })
-    const isFar = counting.every((account) => {
-      const left = account.left(agent.name)
-      const wanted = accounts.mostOf(account, model, most, maxOutputTokens ?? USUAL_OUTPUT)
-      return left >= FAR * wanted || (left >= wanted && accounts.mostOf(account, model, most, 0) * SMALL <= left)
-    })
-    const prompt = isFar ? most : await counted()
+    const isFar = () =>
+      counting.every((account) => {
+        const left = account.left(agent.name)
+        const wanted = accounts.mostOf(account, model, most, maxOutputTokens ?? USUAL_OUTPUT)
+        return left >= FAR * wanted || (left >= wanted && accounts.mostOf(account, model, most, 0) * SMALL <= left)
+      })
+    const again = accounts.heldFor(caller)
+    const before = again && (maxOutputTokens ?? again.most.tokens - (await counted()))
+    const prompt = again && before !== undefined ? again.most.tokens - before : isFar() ? most : await counted()
     let wait: LimitWait | undefined
     const onWait = ({ limit, facts }: Account) => {
       const { path = 'budget', most: height } = limit ?? {}
@@ -192,22 +206,20 @@ function layerOver(accounts: Budgets, { clock, limits }: Core): GatewayLayer {
       waiting.add(wait)
       limits.reached(wait, 'calls of models wait for what others hold')
     }
-    accounts.madeAgain(callKey(caller))
-    const reserving = accounts.during(run, () =>
-      ledger.reserve({
-        agent: agent.name,
-        tenant: run.tenant,
-        priority: agent.settings.info.priority ?? 0,
-        prompt,
-        output: maxOutputTokens ?? USUAL_OUTPUT,
-        least: maxOutputTokens ?? LEAST_OUTPUT,
-        stakes: counting.map((account): Stake => {
-          return { account, most: (output) => accounts.mostOf(account, model, prompt, output) }
-        }),
-        signal,
-        onWait,
+    const claim: Claim = {
+      agent: agent.name,
+      tenant: run.tenant,
+      priority: agent.settings.info.priority ?? 0,
+      prompt,
+      output: before ?? maxOutputTokens ?? USUAL_OUTPUT,
+      least: maxOutputTokens ?? LEAST_OUTPUT,
+      stakes: counting.map((account): Stake => {
+        return { account, most: (output) => accounts.mostOf(account, model, prompt, output) }
       }),
-    )
+      signal,
+      onWait,
+    }
+    const reserving = accounts.during(run, () => accounts.reserveAgain(caller, claim) ?? ledger.reserve(claim))
     const reservation = await reserving.finally(() => wait && waiting.delete(wait))
     const held = { ...heldBy(caller), reservedAt: clock.now() }
     const tokens = prompt + reservation.output
@@ -247,6 +259,12 @@ function estimateOf(
   return { inputTokens: prompt, outputTokens, totalTokens: prompt + outputTokens, calls: 1, estimated: true }
 }
 
+/** Call of an earlier process without an outcome, and what it holds here. */
+interface HeldAgain {
+  readonly call: HeldCall & Required<Pick<HeldCall, 'most'>>
+  readonly held: Map<Account, Held>
+}
+
 /** Accounts of one limit: in tokens, in money, or both. */
 type Accounts = readonly Account[]
 
@@ -271,8 +289,8 @@ export class Budgets {
   /** Time that a budget over several runs counts at most, in ms; 0 without one. */
   readonly windowMs: number
   readonly #payments: Payments
-  /** Give back what calls of an earlier process hold. */
-  readonly #heldAgain = new Map<string, { readonly call: HeldCall; readonly free: (() => void)[] }>()
+  /** Calls of an earlier process that were not made again yet. */
+  readonly #heldAgain = new Map<string, HeldAgain>()
   /** Layer of the model gateway that enforces the budgets. */
   readonly layer: GatewayLayer
   readonly part: Reader = {
@@ -355,27 +373,48 @@ export class Budgets {
         if (!isOver) account.restore(agent, amount, agoMs)
       }
     this.#payments.holdAgain(earlier.held)
-    for (const call of earlier.held) {
-      const free: (() => void)[] = []
-      this.#heldAgain.set(call.by, { call, free })
-      for (const account of [...this.#team, ...this.#ofTenant(call.tenant)]) this.#holdAgain(account, call, free)
+    for (const { most, ...call } of earlier.held) {
+      if (!most) continue
+      const again: HeldAgain = { call: { ...call, most }, held: new Map() }
+      this.#heldAgain.set(call.by, again)
+      for (const account of [...this.#team, ...this.#ofTenant(call.tenant)]) this.#holdAgain(account, again)
     }
   }
 
-  #holdAgain(account: Account, { agent, reservedAt, most }: HeldCall, free: (() => void)[]): void {
+  #holdAgain(account: Account, { call, held }: HeldAgain): void {
+    const { agent, reservedAt, most } = call
     const { since = Number.NEGATIVE_INFINITY } = account
     const { windowMs = Number.POSITIVE_INFINITY } = account.facts
-    if (!most || reservedAt < since || this.#core.clock.now() - reservedAt >= windowMs) return
+    if (reservedAt < since || this.#core.clock.now() - reservedAt >= windowMs) return
     const amount = account.unit === 'tokens' ? BigInt(most.tokens) : billionthsOf(most.money ?? 0)
-    if (amount > 0n) free.push(account.holdAgain(agent, amount))
+    held.set(account, account.holdAgain(agent, amount))
   }
 
-  /** Gives back what a call holds since an earlier process: it is made again, and reserved anew. */
-  madeAgain(by: string): void {
-    const held = this.#heldAgain.get(by)
-    if (!held) return
+  /** Returns what a call holds since an earlier process that had made it. */
+  heldFor(caller: ModelCaller): HeldAgain['call'] | undefined {
+    return this.#heldAgain.size === 0 ? undefined : this.#heldAgain.get(callKey(caller))?.call
+  }
+
+  /**
+   * Reserves again what a call holds since an earlier process, now that it is made again. Undefined if it can cost more
+   * now, or if a period has begun since: then it asks as others do.
+   */
+  reserveAgain(caller: ModelCaller, claim: Claim): Promise<Reservation> | undefined {
+    if (this.#heldAgain.size === 0) return undefined
+    const by = callKey(caller)
+    const again = this.#heldAgain.get(by)
+    if (!again) return undefined
     this.#heldAgain.delete(by)
-    for (const free of held.free) free()
+    const { call, held } = again
+    const covers = claim.stakes.every(({ account, most }) => {
+      const part = held.get(account)
+      return part && account.holds(part, most(claim.output))
+    })
+    for (const [account, part] of held) account.pay(call.agent, part, 0n)
+    if (covers) return Promise.resolve(this.ledger.take(claim))
+    const { most: _, ...notMade } = call
+    this.note(notMade)
+    return undefined
   }
 
   /** Keeps what a call holds in the durable log, if there is one. */
@@ -455,8 +494,7 @@ export class Budgets {
     for (const account of accounts) {
       const costs = account.unit === 'tokens' ? run.spent.costs : run.spent.moneyByAgent
       for (const [agent, cost] of costs) account.restore(agent, typeof cost === 'bigint' ? cost : wholeOf(cost)) // in an earlier process
-      for (const { call, free } of this.#heldAgain.values())
-        if (call.runId === run.id) this.#holdAgain(account, call, free)
+      for (const again of this.#heldAgain.values()) if (again.call.runId === run.id) this.#holdAgain(account, again)
     }
     return accounts
   }

@@ -1,0 +1,189 @@
+/** Money over a restart: what was paid stays paid, and what may still be charged is held. */
+import t from 'tap'
+import type { ModelPiece, ModelRequest } from '../../src/actors/definition/model.ts'
+import type { AgentContext, BudgetUse, MultiAgentPatternOptions, RunOptions } from '../../src/index.ts'
+import { Dice } from '../dice.ts'
+import { howMany } from '../how-many.ts'
+import { never } from '../kit/team.ts'
+import { Lives } from './lives.ts'
+import type { LivingTeam } from './living-team.ts'
+
+const HOUR = 3_600_000
+const BILLION = 1_000_000_000
+
+type Options = Pick<MultiAgentPatternOptions, 'prices' | 'budget' | 'tenants'>
+
+/** A cent for each token of an answer; prompts cost a thousandth of it. */
+const CENT = 10_000_000n
+const PROMPT = 10_000n
+const prices = { currency: 'EUR', models: { default: { input: 10, output: 10_000 } } }
+
+/** Provider that bills each call once, however often it is asked under the same key. */
+class Provider {
+  /** In billionths, by the keys of the calls. */
+  readonly bills = new Map<string, bigint>()
+  readonly #dice: Dice
+  asked = 0
+  /** Called before it answers. */
+  answers: (request: ModelRequest) => Promise<void> | undefined = () => undefined
+
+  constructor(seed = 1) {
+    this.#dice = new Dice(seed)
+  }
+
+  get sum(): bigint {
+    return [...this.bills.values()].reduce((sum, bill) => sum + bill, 0n)
+  }
+
+  async *complete(request: ModelRequest): AsyncGenerator<ModelPiece> {
+    this.asked += 1
+    const most = request.maxOutputTokens ?? 0
+    await this.answers(request)
+    const key = request.idempotencyKey ?? ''
+    const bill = this.bills.get(key) ?? BigInt(this.#dice.upTo(most + 1)) * CENT + PROMPT
+    this.bills.set(key, bill)
+    const outputTokens = Number((bill - PROMPT) / CENT)
+    yield { text: 'ok' }
+    yield { usage: { inputTokens: 1, outputTokens, totalTokens: outputTokens + 1, calls: 1 } }
+  }
+}
+
+/** Calls at once, as many as the query says, each of at most so many tokens. */
+const cast = {
+  ann: async ({ content }: { content: string }, context: Pick<AgentContext, 'complete'>) => {
+    const [count = 1, most = 5] = content.split(' ').map(Number)
+    const calls = Array.from({ length: count }, (_, n) =>
+      context.complete({ prompt: `${n}`, maxOutputTokens: 1 + (n % most) }),
+    )
+    const all = await Promise.allSettled(calls)
+    return String(all.filter(({ status }) => status === 'fulfilled').length)
+  },
+}
+
+const livesOf = (provider: Provider, options: Options) =>
+  new Lives(cast, {
+    models: { default: provider },
+    prices,
+    orchestration: { strategy: 'custom', run: async (script, query) => (await script.request('ann', query)).content },
+    ...options,
+  })
+
+const useOf = (team: LivingTeam, tenant: string | null): BudgetUse | undefined =>
+  team.budgets().find((use) => use.tenant === tenant && use.unit === 'EUR')
+
+const billionths = (amount: number | undefined): bigint => BigInt(Math.round((amount ?? 0) * BILLION))
+
+t.test('a call that the process died in is held in full until it is made again, and booked once', async (t) => {
+  const provider = new Provider()
+  provider.answers = () => (provider.asked === 1 ? never : undefined)
+  const lives = livesOf(provider, { budget: { perTenant: { each: { money: 5 }, period: 'day' } } })
+  const before = await lives.next()
+  const { id } = before.launch('1 400', { tenant: 'acme' })
+  await lives.clock.advance(1_000)
+  const held = useOf(before, 'acme')
+  t.ok(held && held.held > 0.01 && held.used === 0, JSON.stringify(held))
+  t.equal(provider.asked, 1)
+  const after = await lives.next({ resume: 'manual' })
+  t.same(useOf(after, 'acme'), held, 'in the next process')
+  t.same(useOf(await lives.next({ resume: 'manual' }), 'acme'), held, 'and in the one after it')
+  const last = await lives.next()
+  await lives.clock.advance(1_000)
+  t.equal(provider.asked, 2)
+  const { money } = last.getRun(id)!
+  t.equal(billionths(money?.amount), provider.sum)
+  t.match(useOf(last, 'acme'), { used: money?.amount, held: 0 })
+  t.match(useOf(await lives.next(), 'acme'), { used: money?.amount, held: 0 })
+  t.match(useOf(await lives.next({ asleepMs: 24 * HOUR }), 'acme') ?? { used: 0 }, { used: 0 }, 'a new day')
+})
+
+t.test(
+  'whenever the process dies, the books have what the provider has billed, and never more than the limit',
+  async (t) => {
+    for (let seed = 0; seed < howMany(25, 250); seed++) {
+      const problem = await playDeaths(seed)
+      if (problem) return t.fail(`seed ${seed}: ${problem}`)
+    }
+    t.pass()
+  },
+)
+
+/** Plays calls at once of two tenants, and deaths of the process among them. Returns what was wrong. */
+async function playDeaths(seed: number): Promise<string | undefined> {
+  const dice = new Dice(seed)
+  const provider = new Provider(seed)
+  const limit = { acme: 5, other: 0.5 }
+  const of = { acme: { money: limit.acme } }
+  const budget = {
+    perTenant: { each: { money: limit.other }, of, period: 'day' },
+    perTeam: { money: 5.2, period: 'week' },
+  } as const
+  const lives = livesOf(provider, { budget })
+  let team = await lives.next()
+  provider.answers = () => lives.clock.sleep(dice.upTo(40))
+  const runs = [
+    team.launch(`${10 + dice.upTo(60)} ${1 + dice.upTo(80)}`, { tenant: 'acme' }).id,
+    team.launch(`${10 + dice.upTo(60)} ${1 + dice.upTo(40)}`, { tenant: 'other' }).id,
+  ]
+  for (let deaths = dice.upTo(4); deaths > 0; deaths--) {
+    await lives.clock.advance(dice.upTo(120))
+    team = await lives.next({ asleepMs: dice.upTo(1_000) })
+    for (const { option, used, held, limit } of team.budgets())
+      if (billionths(used) + billionths(held) > billionths(limit)) return `${option}: ${used} used, ${held} held`
+  }
+  await lives.clock.advance(60_000)
+  let sum = 0n
+  for (const tenant of ['acme', 'other'] as const) {
+    const use = useOf(team, tenant)
+    if (use?.held !== 0) return `${use?.held} are held for ever`
+    if (use.used > limit[tenant]) return `${tenant} has used ${use.used}`
+    sum += billionths(use.used)
+  }
+  const ofTeam = billionths(useOf(team, null)?.used)
+  const listed = (await team.listRuns()).filter(({ id }) => runs.includes(id))
+  const ofRuns = listed.map(({ money }) => billionths(money?.amount)).reduce((all, each) => all + each, 0n)
+  const again = billionths(useOf(await lives.next(), null)?.used)
+  return [sum, ofTeam, ofRuns, again].every((each) => each === provider.sum)
+    ? undefined
+    : `billed ${provider.sum}, booked ${sum} of tenants, ${ofTeam} of the team, ${ofRuns} of runs, ${again} later`
+}
+
+t.test('a tenant without money begins no run until its day ends, and others are not held up', async (t) => {
+  const provider = new Provider()
+  const midnight = Date.parse('1970-01-01T23:00:00Z') // in Berlin
+  const period = { period: 'day', timeZone: 'Europe/Berlin' } as const
+  const lives = livesOf(provider, {
+    budget: { perTenant: { each: { money: 0.5 }, of: { acme: { money: 1 } }, ...period } },
+  })
+  const team = await lives.next()
+  const play = async (query: string, options: RunOptions) => {
+    const running = team.execute(query, options)
+    await lives.clock.advance(1_000)
+    return running
+  }
+  let left = await play('1 50', { tenant: 'acme' })
+  for (let n = 0; n < 200 && !left.error; n++) left = await play('2 1', { tenant: 'acme' })
+  const asked = provider.asked
+  t.match(left.error, {
+    code: 'BUDGET_EXCEEDED',
+    message:
+      /^No money is left for tenant "acme": 0\.\d\d of 1\.00 EUR today, 0\.00 held; a call costs at least [\d.]+ EUR \(budget\.perTenant\.of\.acme\.money\)\. Free again at 1970-01-02T00:00:00\+01:00\.$/,
+    details: {
+      option: 'budget.perTenant.of.acme.money',
+      tenant: 'acme',
+      unit: 'EUR',
+      limit: 1,
+      held: 0,
+      freeAt: midnight,
+    },
+  })
+  t.throws(() => team.launch('1 1', { tenant: 'acme' }), { code: 'BUDGET_EXCEEDED' })
+  t.equal(provider.asked, asked, 'nothing was done')
+  t.equal((await play('1 1', { tenant: 'other' })).finalOutput, '1')
+  t.equal((await play('1 1', {})).finalOutput, '1', 'a run without a tenant counts in no limit of tenants')
+  const later = await lives.next({ asleepMs: midnight - lives.clock.now() - 500 })
+  t.throws(() => later.launch('1 1', { tenant: 'acme' }), { code: 'BUDGET_EXCEEDED' }, 'a moment before midnight')
+  await lives.clock.advance(500)
+  const running = later.execute('1 1', { tenant: 'acme' })
+  await lives.clock.advance(1_000)
+  t.equal((await running).finalOutput, '1')
+})
