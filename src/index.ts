@@ -70,13 +70,16 @@ export type {
   BudgetConfig,
   ConversationStore,
   LogPlace,
+  Period,
   StateManagement,
   StateOptions,
   StoredConversation,
   SyncPoint,
+  TenantsConfig,
   ThreadsConfig,
   TokenLimit,
 } from './runtime/settings/options.ts'
+export type { ModelPrice, Money, PriceList } from './runtime/settings/money.ts'
 export type {
   Block,
   Checkpoint,

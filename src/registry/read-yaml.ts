@@ -102,7 +102,7 @@ const MOST_DEPTH = 100
 const MOST_VALUES = 100_000
 
 /** Keys whose own keys are names, which keep their spelling. */
-const OF_NAMES = new Set(['agents', 'keys', 'models', 'interests', 'prompts'])
+const OF_NAMES = new Set(['agents', 'keys', 'models', 'interests', 'prompts', 'of', 'weights'])
 /** Keys whose values belong to the user: nothing below them is an option. */
 export const OPAQUE = new Set(['data', 'config', 'output'])
 /** Option names whose spelling is not the plain camel case of their words. */

@@ -12,9 +12,9 @@ type Weights = Readonly<Record<string, number>>
 
 export class Turns {
   readonly #weights: Weights
-  /** What each tenant was given, by its weight. */
+  /** Sum that each tenant was given, by its weight. */
   readonly #given = new Map<string, number>()
-  /** What the one had that was served last, before it was. */
+  /** Sum of the tenant that was served last, before it was. */
   #now = 0
 
   constructor(weights: Weights = {}) {

@@ -14,6 +14,7 @@ const team: Members<Team> = {
   budgets: true,
   canDelegate: true,
   close: true,
+  currency: true,
   deadLetters: true,
   delegateTask: true,
   digestOf: true,

@@ -14,7 +14,6 @@ import {
 } from '../../src/index.ts'
 import { OpenWork } from '../../src/runtime/durability/open-work.ts'
 import type { Agent } from '../../src/runtime/host/agent.ts'
-import { RunState } from '../../src/runtime/host/run.ts'
 import { EntryDecoder } from '../../src/runtime/log/entry-codec.ts'
 import type { Batch } from '../../src/runtime/log/records.ts'
 import type { Block, StoredBlock } from '../../src/runtime/store/log-files.ts'
@@ -248,10 +247,9 @@ class World {
 }
 
 class MortalTeam extends LivingTeam {
-  /** Tokens that the window of the team counts. Those of calls under way are among them. */
+  /** Tokens that the window of the team counts, without those of calls under way: some wait for a full disk. */
   get spent(): number {
-    const { byIndex: agents } = this.supervisor.directory
-    return BUDGET.tokens - this.parts.budgets.left(new RunState(0, '', '', 0), agents[0]!)
+    return this.parts.budgets.uses([]).reduce((sum, { used }) => sum + used, 0)
   }
 }
 

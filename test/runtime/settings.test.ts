@@ -106,6 +106,8 @@ t.test('a team of one role gets every default', async (t) => {
     guards: { input: [], output: [], tool: [] },
     realTools: false,
     budget: {},
+    prices: undefined,
+    tenants: {},
     logger: defaultLogger,
     telemetry: undefined,
     clock: systemClock,
@@ -192,6 +194,8 @@ t.test('every option of the team arrives', async (t) => {
     },
     realTools: true,
     budget: {},
+    prices: undefined,
+    tenants: {},
     logger: quiet,
     telemetry,
     clock,
@@ -413,7 +417,7 @@ t.test('options that are no object are refused', async (t) => {
 
 t.test('what is no object is refused with the fields of the one that is wanted', async (t) => {
   const { message } = errorFor({ agents, budget: { perRun: 400 } })
-  t.equal(message, 'budget.perRun: got 400; accepted: an object { tokens, perAgentTokens }.')
+  t.equal(message, 'budget.perRun: got 400; accepted: an object { tokens, perAgentTokens, money, perAgentMoney }.')
   t.match(errorFor({ agents, supervision: 'off' }).message, /^supervision: got "off"; accepted: an object \{ \w+, /)
 })
 
@@ -434,7 +438,7 @@ t.test('a budget that limits nothing is refused', async (t) => {
     t.match(errorFor({ budget }), { details: { path, got: 'no limit', accepted } })
   t.equal(
     errorFor({ budget: {} }).message,
-    'budget: got no limit; accepted: an object with perRun or perTeam. Or leave it out.',
+    'budget: got no limit; accepted: an object with perRun or perTeam or perTenant. Or leave it out.',
   )
   t.ok(settingsFrom(loose({ budget: { perTeam: { perAgentTokens: 5, windowMs: 1_000 } } })))
 })

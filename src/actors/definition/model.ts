@@ -82,6 +82,9 @@ export interface ModelRequest extends ModelOptions {
   /** Names of the calling agent and of its run, for clients whose answers depend on them, such as those of tests. */
   agent?: string
   runId?: string
+  /** Tenant of the run (`RunOptions.tenant`), and the priority of the agent: the queue of a provider goes by them. */
+  tenant?: string
+  priority?: number
   /**
    * The same for all attempts of one call, and for no other call, for providers and gateways that then answer it once.
    * The built-in client sends it as the header `Idempotency-Key`.

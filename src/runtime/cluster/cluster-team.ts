@@ -252,7 +252,7 @@ function receiptOf(said: Said, told: () => AsyncIterable<{ event: object }>): St
 const NEWS = 'news'
 const HAND_OVER_MS = 10_000
 
-type Options = InCluster & Pick<TeamOptions, 'budget' | 'enableBlackboard' | 'logger'>
+type Options = InCluster & Pick<TeamOptions, 'budget' | 'tenants' | 'enableBlackboard' | 'logger'>
 
 export class ClusterTeam<Team extends TeamRuntime = TeamRuntime> implements AsyncDisposable {
   /** Id of this process among those of the cluster. */
@@ -512,13 +512,16 @@ function sentOptions<T>(options: ClusterRunOptions<T>): SentOptions {
 }
 
 /** Refuses what a cluster cannot promise: it would hold for each process alone, and nobody would see that. */
-function refuseWhatNeedsOneProcess({ cluster, budget, enableBlackboard, stateManagement }: Options): void {
+function refuseWhatNeedsOneProcess({ cluster, budget, tenants, enableBlackboard, stateManagement }: Options): void {
   const { shards = DEFAULT_SHARDS } = Object(cluster) as ClusterOptions
   const [place] = ['path', 'store'].filter((key) => Reflect.has(Object(stateManagement), key))
   if (place)
     throw refusedAs(`stateManagement.${place}`, 'a place of the log', 'none beside cluster', 'The engine has the logs.')
   if (shards > 1 && budget?.perTeam)
     throw refusedAs('budget.perTeam', 'a budget over all shards', 'perRun', 'Or set cluster.shards to 1.')
+  if (budget?.perTenant)
+    throw refusedAs('budget.perTenant', 'a budget of tenants over several processes', 'perRun', ONE_PROCESS)
+  if (tenants) throw refusedAs('tenants', 'turns of tenants over several processes', 'nothing', ONE_PROCESS)
   if (shards > 1 && Object(enableBlackboard).scope === 'team')
     throw refusedAs(
       'enableBlackboard.scope',
@@ -527,6 +530,9 @@ function refuseWhatNeedsOneProcess({ cluster, budget, enableBlackboard, stateMan
       'A board of a team lives in one shard: set cluster.shards to 1 for one owner and hot standbys.',
     )
 }
+
+const ONE_PROCESS =
+  'Leave cluster out: one process with stateManagement has all runs of a tenant, also after a restart.'
 
 /** @throws ConfigurationError for a schema that no other process can be told. */
 function jsonSchemaOf(schema: ModelSchema, runId: string): object {

@@ -190,7 +190,7 @@ export interface LoggedRun {
   readonly output: string | undefined
   readonly startedAt: number
   usage: TokenUsage
-  /** What it has cost, by model; absent: nothing. */
+  /** Cost by model; absent: none. */
   paid?: Readonly<Record<string, number>>
   errorCode: ErrorCode | null
   /** Epoch ms; 0 as long as it has no end. */

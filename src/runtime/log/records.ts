@@ -328,8 +328,8 @@ export type KeptRecord =
       }
     >
   /**
-   * What a call of a model that begins now can cost. It counts until the call has an outcome, here or in a later
-   * process. `by`: run, agent and call. `most`: absent, the call was not made.
+   * Highest cost of a call of a model that begins now. It counts until the call has an outcome, here or in a later
+   * process. Without `most` the call was not made.
    */
   | OfKind<'budget.held', HeldCall>
   /** Conversation of an agent with its model in a thread, across runs. */

@@ -262,6 +262,8 @@ export interface ProviderContext {
   readonly clock: Scheduler
   readonly redactor: Redactor
   readonly limits?: LimitNotices
+  /** Weights of tenants in the queues of providers. */
+  readonly weights?: Readonly<Record<string, number>> | undefined
   readonly reached?: { readonly clock: Scheduler; reach(client: ModelClient): ModelClient }
   readonly around?: (client: ModelClient) => ModelClient
 }
@@ -366,9 +368,9 @@ export class ProviderClients {
     if (known) assertShared(known, given, path, what)
     if (known) return known
     const { maxConcurrent, maxRetryAfterMs } = given
-    const { clock, limits } = this.#context
+    const { clock, limits, weights } = this.#context
     const option = `${path}.maxConcurrent`
-    const queue = new ProviderQueue({ clock, provider, maxConcurrent, maxRetryAfterMs, limits, option })
+    const queue = new ProviderQueue({ clock, provider, maxConcurrent, maxRetryAfterMs, limits, option, weights })
     queue.divide(this.#processes)
     const shared = { owner, provider, path, maxConcurrent, queue, clients: new Map<Api | undefined, Queued>() }
     this.#shared.push(shared)

@@ -1,12 +1,14 @@
 /**
- * Queue of the calls to one provider, which is an address with a key. It limits the number of calls at a time and keeps
- * their order. After a 429, or a 503 with `retry-after`, all calls of the provider wait. Then one call goes first, and
+ * Queue of the calls to one provider, which is an address with a key. It limits the number of calls at a time and gives
+ * the tenants turns; those of one tenant go by the priority of their agents, then in the order in which they came. After a 429, or a 503 with `retry-after`, all calls of the provider wait. Then one call goes first, and
  * each success lets twice as many follow. provider-clients.ts decides whether the refused call is retried.
  */
 import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/definition/model.ts'
+import { mostOfPrompt } from '../../actors/model/tokens.ts'
 import type { Scheduler, Timer } from '../../shared/clock.ts'
 import type { ModelError } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
+import { Turns } from '../../shared/turns.ts'
 import type { LimitNotices, LimitWait } from '../logging/limit-notices.ts'
 import { heardPieces } from './collect.ts'
 import { failingOf, limitsOf, modelError } from './model-errors.ts'
@@ -23,10 +25,14 @@ export interface QueueOptions {
   readonly maxRetryAfterMs?: number | undefined
   readonly limits?: LimitNotices | undefined
   readonly option?: string
+  /** Weights of tenants. Default: 1 each. */
+  readonly weights?: Readonly<Record<string, number>> | undefined
 }
 
 interface Waiting {
   readonly order: number
+  readonly priority: number
+  readonly tenant: string
   readonly request: ModelRequest
   /** Epoch ms. */
   readonly since: number
@@ -44,6 +50,9 @@ export class ProviderQueue {
   readonly #options: QueueOptions
   readonly #maxConcurrent: number
   readonly #waiting: Waiting[] = []
+  /** Number of waiting calls of each tenant. */
+  readonly #tenants = new Map<string, number>()
+  readonly #turns: Turns
   /** Place of each call in the order. A retried call keeps its place. */
   readonly #orders = new WeakMap<ModelRequest, number>()
   #came = 0
@@ -59,8 +68,9 @@ export class ProviderQueue {
   #pause: Timer | undefined
 
   constructor(options: QueueOptions) {
-    const { clock, provider, maxConcurrent = 32, limits } = options
+    const { clock, provider, maxConcurrent = 32, limits, weights } = options
     this.#options = options
+    this.#turns = new Turns(weights)
     this.clock = clock
     this.provider = provider
     this.#maxConcurrent = maxConcurrent
@@ -98,7 +108,7 @@ export class ProviderQueue {
 
   /** Resolves to the function that gives the place back. Rejects with the signal's reason, or after too long a wait. */
   async enter(request: ModelRequest): Promise<() => void> {
-    const { signal, model } = request
+    const { signal, model, tenant = '', priority = 0 } = request
     signal.throwIfAborted()
     const order = this.#orders.get(request) ?? ++this.#came
     this.#orders.set(request, order)
@@ -111,12 +121,14 @@ export class ProviderQueue {
         deadline.cancel()
       }
       const leave = (reason: unknown) => {
-        this.#waiting.splice(this.#waiting.indexOf(waiting), 1)
+        this.#remove(waiting)
         over()
         reject(reason)
       }
       const waiting: Waiting = {
         order,
+        priority,
+        tenant,
         request,
         since: this.clock.now(),
         leave,
@@ -127,8 +139,11 @@ export class ProviderQueue {
       }
       const detach = onAbort(signal, () => leave(signal.reason))
       const deadline = this.clock.timer(longestWaitMs, () => leave(this.#tooLong(model, longestWaitMs)), true)
-      const at = this.#waiting.findIndex((other) => other.order > order)
+      const isBehind = (other: Waiting) =>
+        other.priority < priority || (other.priority === priority && other.order > order)
+      const at = this.#waiting.findIndex(isBehind)
       this.#waiting.splice(at < 0 ? this.#waiting.length : at, 0, waiting)
+      this.#tenants.set(tenant, (this.#tenants.get(tenant) ?? 0) + 1)
       this.#admit()
       if (this.#waiting.includes(waiting))
         this.#options.limits?.reached(this.#waitOf(waiting), `calls of models wait for ${this.provider}`)
@@ -184,11 +199,31 @@ export class ProviderQueue {
     const left = Math.min(this.#maxConcurrent, this.#limits?.remaining ?? this.#maxConcurrent)
     const most = Math.min(this.#allowed, Math.max(1, Math.floor(left / this.#processes)))
     while (this.#open < most) {
-      const next = this.#waiting.shift()
+      const next = this.#next()
       if (!next) return
+      this.#remove(next)
       this.#open += 1
       next.enter()
     }
+  }
+
+  #next(): Waiting | undefined {
+    if (this.#tenants.size <= 1) return this.#waiting[0]
+    const heads = new Map<string, Waiting>()
+    for (const waiting of this.#waiting) {
+      if (!heads.has(waiting.tenant)) heads.set(waiting.tenant, waiting)
+      if (heads.size === this.#tenants.size) break
+    }
+    const next = heads.get(this.#turns.next(heads.keys()) ?? '')
+    if (next) this.#turns.served(next.tenant, tokensOf(next.request))
+    return next
+  }
+
+  #remove(waiting: Waiting): void {
+    this.#waiting.splice(this.#waiting.indexOf(waiting), 1)
+    const left = (this.#tenants.get(waiting.tenant) ?? 1) - 1
+    if (left === 0) this.#tenants.delete(waiting.tenant)
+    else this.#tenants.set(waiting.tenant, left)
   }
 
   #tooLong(model: string, longestWaitMs: number, pauseMs?: number): ModelError {
@@ -203,6 +238,12 @@ export class ProviderQueue {
     return modelError(asked, what, 'Come back then, or ask the provider for more.', failing)
   }
 }
+
+/** Output tokens of a call without a limit, for the turns of tenants. */
+const USUAL_OUTPUT = 4_096
+
+/** Tokens that a call may need at most. */
+const tokensOf = (request: ModelRequest): number => mostOfPrompt(request) + (request.maxOutputTokens ?? USUAL_OUTPUT)
 
 const patienceOf = ({ patienceMs = Number.POSITIVE_INFINITY }: ModelRequest): number => patienceMs
 

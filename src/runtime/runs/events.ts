@@ -137,7 +137,7 @@ export type RuntimeEvent<T = undefined> =
         messageId: string
         model: string
         usage: TokenUsage
-        /** What it has cost, in the currency of the team's prices. */
+        /** Cost in the currency of the team's prices. */
         money?: number
         /** Tenant of the run. */
         tenant?: string

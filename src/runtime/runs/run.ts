@@ -92,7 +92,7 @@ const filterShape = shape<RunFilter>({
 /** Run of the list, with its number: the later one of two that started in the same millisecond has the higher. */
 export interface ListedRun extends Readonly<Omit<RunSummary, 'money'>> {
   readonly index: number
-  /** What it has cost, by model; undefined if nothing. */
+  /** Cost by model; undefined if there is none. */
   readonly paid?: Readonly<Record<string, number>> | undefined
   /** True if the query is only its begin. */
   readonly isCut: boolean
@@ -209,7 +209,7 @@ export interface RunOptions<T = undefined> extends RunOwner {
    * value is the name of another entry of the team's `models`, or of another model of the same provider.
    */
   models?: Record<string, string> | undefined
-  /** Budget of this run, in tokens and in money. A limit given here replaces the same limit in the team's `budget.perRun`. */
+  /** Budget in tokens and in money. A limit given here replaces the same limit in the team's `budget.perRun`. */
   budget?: TokenLimit | undefined
   /**
    * Schema for the answer's structured data, or its text, or the JSON in that text; `result.data` is what the schema

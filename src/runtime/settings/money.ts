@@ -59,7 +59,7 @@ interface Tier {
   /** In billionths, for a million tokens. */
   readonly input: bigint
   readonly cached: bigint
-  /** Of input, wherever it comes from. */
+  /** Highest price of input, wherever it comes from. */
   readonly dearest: bigint
   readonly output: bigint
 }
@@ -86,7 +86,7 @@ export class Prices {
     return own(this.#models, model) !== undefined
   }
 
-  /** What a call costs at least, in billionths, whatever model is asked: one token of a prompt and one of an answer. */
+  /** Lowest cost of a call, in billionths: one token of a prompt and one of an answer of the cheapest model. */
   get cheapest(): bigint {
     const all = Object.keys(this.#models).map((model) => this.most(model, 1, 1))
     return all.sort((one, other) => Number(one - other))[0] ?? 0n

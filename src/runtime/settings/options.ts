@@ -106,7 +106,7 @@ export interface TokenLimit {
  * Time that a limit counts: any `windowMs` (ms), which slide, or a `period` of the calendar, which begins anew at its
  * boundary in the `timeZone` (default UTC): an hour, a day, a week from Monday on, a month.
  */
-export type BudgetPeriod =
+export type Period =
   | { windowMs: number; period?: undefined; timeZone?: undefined }
   | { period: PeriodName; timeZone?: string; windowMs?: undefined }
 
@@ -126,8 +126,8 @@ export type BudgetPeriod =
  */
 export interface BudgetConfig {
   perRun?: TokenLimit
-  perTeam?: TokenLimit & BudgetPeriod
-  perTenant?: { each?: TokenLimit; of?: Readonly<Record<string, TokenLimit>> } & BudgetPeriod
+  perTeam?: TokenLimit & Period
+  perTenant?: { each?: TokenLimit; of?: Readonly<Record<string, TokenLimit>> } & Period
 }
 
 /**

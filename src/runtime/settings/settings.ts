@@ -199,6 +199,7 @@ export function settingsFrom(
     rehearsal: rehearsalModel,
     notice: (text) => logger.warn({}, text),
     limits,
+    weights: options.tenants?.weights,
     ...(given.rehearsed && { rehearsed: given.rehearsed }),
   })
   const { input = [], output = [], tool = [] } = options.guardrails ?? {}

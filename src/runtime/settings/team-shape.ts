@@ -36,7 +36,7 @@ import { folderFrom, mustExist } from './module.ts'
 import type { ModelPrice, PriceList } from './money.ts'
 import type {
   BudgetConfig,
-  BudgetPeriod,
+  Period,
   StateManagement,
   SyncPoint,
   TeamOptions,
@@ -92,7 +92,7 @@ function timed(check: Check): Check {
   return (value, path) => {
     check(value, path)
     if (!isObject(value)) return
-    const { windowMs, period, timeZone }: Partial<Record<keyof BudgetPeriod, unknown>> = value
+    const { windowMs, period, timeZone }: Partial<Record<keyof Period, unknown>> = value
     if (windowMs !== undefined && (period !== undefined || timeZone !== undefined))
       throw refusedAs(path, 'a windowMs beside a period', 'one of windowMs and period')
     if (windowMs === undefined && period === undefined)
@@ -105,10 +105,7 @@ const budget: Check = limiting(
   shape<BudgetConfig>({
     perRun: tokenLimit,
     perTeam: timed(
-      limiting(
-        LIMITS,
-        shape<{ [Key in keyof (TokenLimit & BudgetPeriod)]: unknown }>({ ...limitFields, ...periodFields }),
-      ),
+      limiting(LIMITS, shape<{ [Key in keyof (TokenLimit & Period)]: unknown }>({ ...limitFields, ...periodFields })),
     ),
     perTenant: timed(
       limiting(

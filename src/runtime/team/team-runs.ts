@@ -214,15 +214,15 @@ export abstract class TeamRuns {
   metrics(format?: 'prometheus'): Metric[] | string {
     if (format !== undefined) metricsFormat(format, 'format')
     const slow = openTurnsOf(this.supervisor).filter(({ state }) => state !== 'fine').length
-    const metrics = metricsOf(this.supervisor, this.runBook, this.tallies, slow)
+    const metrics = metricsOf(this.supervisor, this.runBook, this.tallies, slow, this.parts.budgets.uses([]))
     return format === undefined ? metrics : prometheusText(metrics)
   }
 
   /**
    * Runs the team on a query: a text, or parts (texts, images, sounds, files). Rejects only on misuse
    * (`ConfigurationError`, `TeamClosedError` after `close`). A run that fails, times out, is aborted, finds no room in
-   * the team (`TeamOverloadedError`), is of a tenant without money (`BudgetExceededError`) or comes while it drains (`TeamClosedError`) resolves with `success: false` and
-   * the reason.
+   * the team (`TeamOverloadedError`), is of a tenant that has nothing left (`BudgetExceededError`) or comes while the
+   * team drains (`TeamClosedError`) resolves with `success: false` and the reason.
    *
    * @example
    * const result = await team.execute('Should we migrate?', { timeoutMs: 30_000 })

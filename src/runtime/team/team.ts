@@ -60,11 +60,14 @@ export class TeamRuntime extends TeamRuns {
 
   /** Limits of each run that brings none of its own: `globalTimeoutMs` and `budget.perRun`. */
   readonly runLimits: { readonly timeoutMs: number; readonly budget: Readonly<TokenLimit> }
+  /** Currency of the prices of the team; null if it has none. */
+  readonly currency: string | null
 
   constructor(settings: TeamSettings, protocol: Protocol, kit?: TeamKit, commons?: Commons) {
     super()
     const { clock, logger, redactor, threads } = settings
     this.#kit = kit
+    this.currency = settings.prices?.currency ?? null
     this.runLimits = { timeoutMs: settings.globalTimeoutMs, budget: { ...settings.budget.perRun } }
     if (settings.agents.length + FIXED_NAMES.length > MAX_AGENTS)
       throw new ConfigurationError(

@@ -27,7 +27,7 @@ export interface Limit {
   readonly most: bigint
 }
 
-/** What an account counts: tokens, or a currency. */
+/** Unit of an account: tokens, or a currency. */
 export type Unit = 'tokens' | { readonly currency: string }
 
 export interface AccountOptions {
@@ -65,13 +65,13 @@ export interface Refusal {
   readonly limit: Limit
   readonly used: bigint
   readonly held: bigint
-  /** What is kept for other working agents. */
+  /** Amount that is kept for other working agents. */
   readonly kept: bigint
   /** Time in ms until enough usage is forgotten; undefined if that never happens. */
   readonly retryAfterMs: number | undefined
 }
 
-/** What a call holds, in total and from the share of its agent. */
+/** Amount that a call holds, in total and from the share of its agent. */
 export interface Held {
   readonly amount: bigint
   readonly ofShare: bigint
@@ -144,7 +144,7 @@ export class Account {
     return this.#options.unit ?? 'tokens'
   }
 
-  /** What the account is of, as errors tell it. `wall`: epoch ms. */
+  /** Facts of the account for errors. `wall`: epoch ms. */
   get facts(): Pick<AccountOptions, 'tenant' | 'calendar' | 'windowMs'> & { unit: Unit; wall: number } {
     const { tenant, calendar, windowMs, wall = Date.now } = this.#options
     return { unit: this.unit, tenant, calendar, windowMs, wall: wall() }
@@ -476,7 +476,7 @@ export interface Reservation {
 type Asked = readonly [account: Account, amount: bigint]
 
 interface Waiting extends Claim {
-  /** What it asks for in each account. */
+  /** Amounts that it asks for, by account. */
   readonly asked: readonly Asked[]
   readonly order: number
   passed: number
@@ -606,7 +606,7 @@ const hasAccount = (asked: readonly Asked[], account: Account): boolean => asked
 
 const tenantOf = ({ waiting: { tenant = '' } }: Ranked): string => tenant
 
-/** What a call counts in the turns of the tenants: the tokens that it reserves. */
+/** Number of tokens that a call reserves, for the turns of the tenants. */
 const tokensOf = ({ waiting: { prompt = 0, output } }: Ranked): number => prompt + output
 
 /** Returns the account that has no room for a call, or else has promised it to calls before. */
@@ -614,8 +614,8 @@ const lackingOf = ({ agent, asked }: Waiting): Account =>
   (asked.find(([account, amount]) => account.room(agent, 0n) < amount) ?? asked[0]!)[0]
 
 /**
- * Registers the agent as working. Returns the tokens of output that the call asks for, as many as there is room for, and
- * whether calls that wait may have more now, or less.
+ * Registers the agent as working. Returns the tokens of output that the call asks for, as many as there is room for,
+ * and whether calls that wait may have more now, or less.
  */
 function begin({ agent, output, least = output, stakes }: Claim): { output: number; isNews: boolean } {
   let isNews = false

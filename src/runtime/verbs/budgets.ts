@@ -1,6 +1,6 @@
 /**
- * Budgets for model calls, in tokens and in money: the accounts that a call counts in, what it can cost, and what it did
- * cost. Without a budget nothing is counted.
+ * Budgets for model calls, in tokens and in money: the accounts that a call counts in, what it can cost, and what it
+ * did cost. Without a budget nothing is counted.
  */
 
 import type { ModelAnswer, ModelCall, TokenUsage } from '../../actors/definition/model.ts'
@@ -16,7 +16,7 @@ import type { RunState } from '../host/run.ts'
 import { type HeldCall, type HostRecord, picked, type Unrecorded } from '../log/records.ts'
 import type { LimitWait } from '../logging/limit-notices.ts'
 import { amountOf, billionthsOf, moneyText, type Prices } from '../settings/money.ts'
-import type { BudgetConfig, BudgetPeriod, TokenLimit } from '../settings/options.ts'
+import type { BudgetConfig, Period, TokenLimit } from '../settings/options.ts'
 import type { TeamSettings } from '../settings/settings.ts'
 import { pricesNeeded, withoutPrices } from '../settings/team-shape.ts'
 import {
@@ -158,9 +158,11 @@ export interface BudgetUse {
   tenant: string | null
   /** `tokens`, or the currency of the team's prices. */
   unit: string
-  /** What calls have cost that have ended; of the team and of a tenant: within the last `windowMs`, or in this period. */
+  /**
+   * Cost of calls that have ended; of the team and of a tenant: within the last `windowMs`, or in this period.
+   */
   used: number
-  /** What calls under way may cost. */
+  /** Highest cost of calls under way. */
   held: number
   limit: number
   /** Time after which usage is forgotten, in ms; null if it is never, or at the end of a period. */
@@ -417,6 +419,16 @@ export class Budgets {
     return undefined
   }
 
+  /** Counts what calls of an earlier process hold as paid if their runs are over: nobody makes them again. */
+  #giveUp(): void {
+    for (const [by, { call, held }] of this.#heldAgain) {
+      const run = this.#core.runs.find(call.runId)
+      if (run && !run.over) continue
+      this.#heldAgain.delete(by)
+      for (const [account, part] of held) account.pay(call.agent, part, part.amount)
+    }
+  }
+
   /** Keeps what a call holds in the durable log, if there is one. */
   note(held: HeldCall): void {
     const record = { kind: 'budget.held', ...held } as const
@@ -492,8 +504,9 @@ export class Budgets {
     const accounts = this.#accounts(run.budget ? 'budget' : 'budget.perRun', limits, () => run)
     this.#ofRuns.set(run, accounts)
     for (const account of accounts) {
-      const costs = account.unit === 'tokens' ? run.spent.costs : run.spent.moneyByAgent
-      for (const [agent, cost] of costs) account.restore(agent, typeof cost === 'bigint' ? cost : wholeOf(cost)) // in an earlier process
+      const { costs, moneyByAgent } = run.spent // in an earlier process
+      if (account.unit === 'tokens') for (const [agent, cost] of costs) account.restore(agent, wholeOf(cost))
+      else for (const [agent, cost] of moneyByAgent) account.restore(agent, cost)
       for (const again of this.#heldAgain.values()) if (again.call.runId === run.id) this.#holdAgain(account, again)
     }
     return accounts
@@ -503,7 +516,7 @@ export class Budgets {
     path: string,
     limits: TokenLimit,
     runOf: () => RunState | undefined,
-    period?: BudgetPeriod,
+    period?: Period,
     tenant?: string,
   ): Accounts {
     const { tokens, perAgentTokens, money, perAgentMoney } = limits
@@ -559,6 +572,7 @@ export class Budgets {
    * instances have ended. One whose thread has crashed has no turn until it has a new one; its call waits on.
    */
   letRest(): void {
+    if (this.#heldAgain.size > 0) this.#giveUp()
     for (const [run, agents] of this.#atWork) {
       const ofRun = this.#ofRuns.get(run) ?? []
       const shared = [...this.#team, ...this.#ofTenant(run.tenant)]
@@ -581,7 +595,7 @@ export class Budgets {
 interface AccountOf {
   readonly path: string
   readonly runOf: () => RunState | undefined
-  readonly period: BudgetPeriod | undefined
+  readonly period: Period | undefined
   readonly tenant: string | undefined
   readonly currency?: string
   readonly tokens?: bigint | undefined
@@ -597,7 +611,7 @@ const wholeOf = (tokens: number): bigint => BigInt(Math.ceil(tokens))
 const CHEAPEST_TOKENS = 2n
 
 /** Returns the time that a limit counts at most, in ms. */
-const timeOf = (period: BudgetPeriod | undefined): number => (period ? (period.windowMs ?? LONGEST[period.period]) : 0)
+const timeOf = (period: Period | undefined): number => (period ? (period.windowMs ?? LONGEST[period.period]) : 0)
 
 function usesOf(account: Account, runId: string | null, now: number): BudgetUse[] {
   const { unit, tenant = null, windowMs = null } = account.facts

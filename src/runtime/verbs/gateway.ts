@@ -401,7 +401,7 @@ export interface PendingCall extends ResolvedModel {
 export interface MadeCall {
   readonly answer: ModelAnswer | undefined
   readonly usage: TokenUsage
-  /** What it has cost, in billionths, by the prices of the team. */
+  /** Cost in billionths, by the prices of the team. */
   readonly money?: bigint | undefined
   readonly error: DramatisError | undefined
   /** Number of words that were heard; undefined: its answer had not begun. */
@@ -515,6 +515,7 @@ export class ModelGateway {
     const { clock, prices, record, redactor } = this.#options
     const messageId = pending.caller.agent.messageIdOf(pending.caller.turn)
     const { caller, client, model, call, options = {}, signal } = pending
+    const { priority } = caller.agent.settings.info
     const { messages, tools = [], stream, watched, ...rest } = call
     const { patienceMs, silenceMs } = pending
     const collected = nothingYet()
@@ -554,6 +555,8 @@ export class ModelGateway {
         }),
         agent: caller.agent.name,
         runId: caller.run.id,
+        ...(caller.run.tenant !== undefined && { tenant: caller.run.tenant }),
+        ...(priority !== undefined && { priority }),
         get idempotencyKey() {
           return keyOf(caller, pending.listed) // a hash, for providers that send it
         },

@@ -8,7 +8,9 @@ import type { Agent } from '../host/agent.ts'
 import { isReady, sumOf } from '../host/directory.ts'
 import type { Reader } from '../host/journal.ts'
 import type { RunBook } from '../runs/runs.ts'
+import { amountOf } from '../settings/money.ts'
 import type { Supervisor } from '../supervision/host.ts'
+import type { BudgetUse } from '../verbs/budgets.ts'
 import { counter, gauge, histogram, type Metric } from './prometheus.ts'
 import type { CallTallies, Tallies } from './tallies.ts'
 
@@ -16,6 +18,7 @@ const NOBODY = 'the agent is empty for those that belong to one run'
 
 export function callMetrics({
   models,
+  money,
   modelErrors,
   modelSwitches,
   modelTimes,
@@ -35,6 +38,11 @@ export function callMetrics({
   return [
     counter('model_calls', `Calls of models, each with all its attempts; ${NOBODY}.`, calls),
     counter('model_tokens', `Tokens that models have read (input) and written (output); ${NOBODY}.`, tokens),
+    counter(
+      'model_money',
+      "What calls of models have cost by the prices of the team, in their currency; the tenant is the run's.",
+      money.samples((each, labels) => [{ labels, value: amountOf(each.sum) }]),
+    ),
     counter('model_errors', reasons, counts(modelErrors)),
     counter(
       'model_switches',
@@ -50,8 +58,14 @@ export function callMetrics({
 
 type Samples = Metric['samples']
 
-/** `slowTurns`: number of open turns that are slow or stuck. */
-export function metricsOf(supervisor: Supervisor, runs: RunBook, tallies: Tallies, slowTurns: number): Metric[] {
+/** `slowTurns`: number of open turns that are slow or stuck. `budgets`: use of the limits of the team and of tenants. */
+export function metricsOf(
+  supervisor: Supervisor,
+  runs: RunBook,
+  tallies: Tallies,
+  slowTurns: number,
+  budgets: readonly BudgetUse[],
+): Metric[] {
   supervisor.journal.tell()
   const agents = supervisor.directory.agents()
   return [
@@ -66,8 +80,30 @@ export function metricsOf(supervisor: Supervisor, runs: RunBook, tallies: Tallie
     ),
     gauge('questions_open', 'Questions to people that nobody has answered yet.', single(openQuestions(supervisor))),
     ...callMetrics(tallies.calls),
+    ...budgetMetrics(budgets),
     ...durableLog(supervisor),
     ...host(supervisor),
+  ]
+}
+
+function budgetMetrics(budgets: readonly BudgetUse[]): Metric[] {
+  const samples = (read: (use: BudgetUse) => number): Samples =>
+    budgets.map((use) => {
+      const { option, tenant, agent, unit } = use
+      return { labels: { option, tenant: tenant ?? '', agent: agent ?? '', unit }, value: read(use) }
+    })
+  const used = 'Tokens, or money, that are used of a limit of the team or of a tenant, with those that calls may need.'
+  return [
+    gauge(
+      'budget_used',
+      used,
+      samples(({ used, held }) => used + held),
+    ),
+    gauge(
+      'budget_limit',
+      'Height of that limit.',
+      samples(({ limit }) => limit),
+    ),
   ]
 }
 

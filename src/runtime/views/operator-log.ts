@@ -181,9 +181,10 @@ function logRecord(needs: Needs, record: HostRecord): void {
       return logger.warn(fields, 'a generation of a sync point ended without some')
     }
     case 'budget': {
-      const { kind: event, agent, used, limit } = record
-      const text = 'a limit of tokens is nearly reached, or reached'
-      return logger.warn({ event, runId: needs.runs.idOf(record.run), agent, used, limit }, text)
+      const { kind: event, agent, used, limit, unit, tenant } = record
+      const text = `a limit of ${unit === undefined ? 'tokens' : 'money'} is nearly reached, or reached`
+      const of = { ...(unit !== undefined && { unit }), ...(tenant !== undefined && { tenant }) }
+      return logger.warn({ event, runId: needs.runs.idOf(record.run), agent, used, limit, ...of }, text)
     }
     case 'turn.retried': {
       const { agent, run, messageId, tried, error } = record

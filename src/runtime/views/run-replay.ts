@@ -172,14 +172,15 @@ class MomentWords {
       case 'tool.progress':
         return this.#toolWords(toolEventFrom(record))
       case 'model.called': {
-        const { agent, model, usage, error } = record
+        const { agent, model, usage, money, error } = record
         if (error) return `the model ${model} has no answer for ${agent}: ${this.#quoted(error.message)}`
-        return `the model ${model} has answered ${agent}, for ${usage.totalTokens} tokens`
+        const cost = money === undefined ? '' : ` and ${money} of money`
+        return `the model ${model} has answered ${agent}, for ${usage.totalTokens} tokens${cost}`
       }
       case 'model.switched':
         return `${record.to} answers ${record.agent} in place of ${record.from}: ${record.reason}`
       case 'budget':
-        return `${record.agent ?? 'the team'} has used ${record.used} of ${record.limit} tokens`
+        return `${record.agent ?? record.tenant ?? 'the team'} has used ${record.used} of ${record.limit} ${record.unit ?? 'tokens'}`
       case 'turn.retried':
         return `${record.agent} tries its turn again, for the ${record.tried}. time: ${this.#quoted(record.error.message)}`
       case 'request.retried':

@@ -26,6 +26,7 @@ import type { Agent } from '../host/agent.ts'
 import type { Reader } from '../host/journal.ts'
 import type { RunState } from '../host/run.ts'
 import type { FrameBlock, HostRecord } from '../log/records.ts'
+import { billionthsOf } from '../settings/money.ts'
 import type { Supervisor } from '../supervision/host.ts'
 import { Histogram, type Metric } from './prometheus.ts'
 
@@ -59,6 +60,10 @@ class Series<Value> {
     return value
   }
 
+  get size(): number {
+    return this.#known.size
+  }
+
   samples(read: (value: Value, labels: Labels) => Metric['samples']): Metric['samples'] {
     return [...this.#known.values()].flatMap(({ labels, value }) => read(value, labels))
   }
@@ -66,8 +71,13 @@ class Series<Value> {
 
 const counters = () => new Series(() => ({ count: 0 }))
 
+/** Series of money: the tenants of further ones are not told apart. */
+const MOST_TENANTS = 1_000
+
 export class CallTallies {
   readonly models = new Series(() => ({ calls: 0, input: 0, output: 0 }))
+  /** Money by model and tenant, in billionths. */
+  readonly money = new Series(() => ({ sum: 0n }))
   readonly modelErrors = counters()
   readonly modelSwitches = counters()
   readonly modelTimes = new Series(() => new Histogram())
@@ -77,9 +87,17 @@ export class CallTallies {
 
   model(
     agent: string,
-    call: { model: string; usage: TokenUsage; durationMs: number; error: DramatisError | null },
+    call: {
+      model: string
+      usage: TokenUsage
+      money?: number | undefined
+      tenant?: string | undefined
+      durationMs: number
+      error: DramatisError | null
+    },
   ): void {
-    const { model, usage, durationMs, error } = call
+    const { model, usage, money, tenant = '', durationMs, error } = call
+    if (money) this.money.at({ model, tenant: this.money.size < MOST_TENANTS ? tenant : '' }).sum += billionthsOf(money)
     const tally = this.models.at({ agent, model })
     tally.calls += 1
     tally.input += usage.inputTokens

@@ -90,7 +90,16 @@ export function passed(response: Response): Response {
 /** A task that is accepted, and that no owner of its shard has begun yet. */
 export function queuedTask(id: string, team: string, query: string): Task {
   const usage = { inputTokens: 0, outputTokens: 0, totalTokens: 0, calls: 0 }
-  const ended = { endedAt: null, answer: null, data: null, cost: null, error: null, rehearsed: false, speaker: null }
+  const ended = {
+    endedAt: null,
+    answer: null,
+    data: null,
+    money: null,
+    cost: null,
+    error: null,
+    rehearsed: false,
+    speaker: null,
+  }
   const lists = { failures: [], subTasks: [], questions: [], steers: [], usage, usageByAgent: {} }
   return { id, team, query, status: 'queued', createdAt: isoTime(systemClock.now()), ...ended, ...lists }
 }

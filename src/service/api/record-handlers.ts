@@ -158,7 +158,8 @@ export function pageHandlers({ settings, teams }: Service, sessions: Sessions) {
         ...shapeOf(served),
         ...(may.includes('operate') ? placesOf(served, settings.teamFiles) : { file: null, log: null }),
       }))
-      return json({ caller: { id, may }, teams: shapes, hasPrices: settings.prices !== undefined })
+      const hasPrices = teams.plans.some(({ team, prices }) => prices !== undefined || team.currency !== null)
+      return json({ caller: { id, may }, teams: shapes, hasPrices })
     },
 
     beginSession({ request }) {

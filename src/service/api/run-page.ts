@@ -144,7 +144,7 @@ export const entryOf = (seq: number): number => Math.floor(seq / SEQ_STEP)
 
 export function runPage({ task, fold, contents }: RunPage): string {
   const story = storyOf(fold, task.endedAt === null ? fold.now : Date.parse(task.endedAt))
-  const { usage, cost } = task
+  const { usage, cost, money } = task
   const summary: [string, Html][] = [
     ['status', html`<strong class="${task.status}">${task.status}</strong>`],
     ['team', html`${task.team}`],
@@ -156,6 +156,7 @@ export function runPage({ task, fold, contents }: RunPage): string {
     ],
     ['messages', html`${grouped(fold.messages.length)}`],
     ['tokens', html`${grouped(usage.totalTokens)} in ${grouped(usage.calls)} calls`],
+    ...(money ? [['money', html`${money.amount.toFixed(4)} ${money.currency}`] as [string, Html]] : []),
     ...(cost ? [['cost', html`about ${cost.estimate.toFixed(4)} by the prices given`] as [string, Html]] : []),
   ]
   const page = html`<!doctype html>

@@ -373,12 +373,15 @@ export const watchHandlers = (streams: Streams) =>
       return json({ turns, judgement: team.judgement() })
     },
 
-    listBudgets: ({ served: { team } }) =>
-      json({
-        budgets: team
-          .budgets()
-          .map(({ runId: taskId, freeAt, ...use }) => ({ taskId, ...use, freeAt: isoTimeOr(freeAt) })),
-      }),
+    listBudgets({ served: { team }, caller, query: { tenant = caller.tenant } }) {
+      const seesAll = caller.tenant === undefined && caller.may.includes('watch')
+      if (!seesAll && (tenant === undefined || tenant !== caller.tenant)) throw notTheirs(caller)
+      const budgets = team
+        .budgets()
+        .filter((use) => tenant === undefined || use.tenant === tenant)
+        .map(({ runId: taskId, freeAt, ...use }) => ({ taskId, ...use, freeAt: isoTimeOr(freeAt) }))
+      return json({ budgets })
+    },
 
     watchTeam({ request, caller, served: { team } }) {
       const form = streamFormOf(request) ?? 'sse'
@@ -386,6 +389,9 @@ export const watchHandlers = (streams: Streams) =>
       return streams.respond({ request, caller, form, frames })
     },
   }) satisfies Partial<Handlers>
+
+const notTheirs = ({ id }: Caller): HttpError =>
+  new HttpError('FORBIDDEN', `"${id}" sees the budgets of its own tenant alone; those of others take the right watch.`)
 
 /** Checks for what was asked of people, or said by them. */
 const isOfPeople = ({ type }: DigestFact): boolean => /^(question|steer)\b/.test(type)

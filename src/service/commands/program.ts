@@ -80,7 +80,10 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .option('--allowed-host <host>', 'value of the Host header that is answered; can be given several times', collected)
     .option('--allowed-origin <origin>', 'web page elsewhere that may use it; can be given several times', collected)
     .option('--approve-own', 'lets the token approve calls of tools in its own tasks; without a token it is on')
-    .option('--price <file>', 'JSON file with prices of models for a million tokens: {"name": {"input", "output"}}')
+    .option(
+      '--price <file>',
+      'JSON file with prices for a million tokens: {"currency", "models": {"name": {"input", "output"}}}',
+    )
     .option('--drain <ms>', 'time for open tasks at the end', wholeNumber, 20_000)
     .option(
       '--cluster-env <name>',

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { basename, extname, resolve } from 'node:path'
-import { createTeam, type Team } from '../../index.ts'
+import { createTeam, type PriceList, type Team } from '../../index.ts'
 import { inFlowMode } from '../../protocols/flow-mode.ts'
 import type { ClusterOptions, ClusterTeam } from '../../runtime/cluster/cluster-team.ts'
 import { lineLogger } from '../../runtime/logging/logger.ts'
@@ -69,7 +69,8 @@ export async function serve(
   const doors = doorsOf(flags)
   const isOwnMachine = flags.tokenEnv === undefined
   const approveOwn = isOwnMachine || flags.approveOwn === true
-  const prices = flags.price === undefined ? {} : { prices: readPrices(flags.price, folder) }
+  const prices = flags.price === undefined ? undefined : readPrices(flags.price, folder)
+  const list = isList(prices) ? prices : undefined
   const teams = new Map<string, Team | ClusterTeam<Team>>()
   const teamFiles = new Map<string, string>()
   try {
@@ -78,7 +79,12 @@ export async function serve(
       if (teams.has(name)) throw named(given, name)
       teamFiles.set(name, file)
       const definition = inFlowMode(await loadTeamFile(file, folder), environment().FLOW_MODE)
-      const options = { ...definition, logger: definition.logger ?? lineLogger(say) }
+      const ofTeam = definition.prices ?? list
+      const options = {
+        ...definition,
+        logger: definition.logger ?? lineLogger(say),
+        ...(ofTeam && { prices: ofTeam }),
+      }
       const cluster = clusterOf(flags, name, files)
       teams.set(name, cluster ? createTeam({ ...options, cluster }) : createTeam(options))
     }
@@ -92,7 +98,7 @@ export async function serve(
       teamFiles: Object.fromEntries(teamFiles),
       dashboard: true,
       limits: LIMITS,
-      ...prices,
+      ...(prices && !isList(prices) && { prices }),
       logger: lineLogger(say),
     })
     const server = await listen(api, flags)
@@ -202,8 +208,14 @@ function doorsOf({ host, tokenEnv, allowedHost, allowedOrigin }: ServeFlags): {
   return { ...doors, authorize: bearerToken(token, { id: 'token', may: EVERYTHING }) }
 }
 
+/** Prices of the teams, or of the estimates over HTTP alone. */
+type GivenPrices = PriceList | NonNullable<HttpApiOptions['prices']>
+
+const isList = (given: GivenPrices | undefined): given is PriceList =>
+  given !== undefined && typeof given.currency === 'string'
+
 /** @throws ConfigurationError for a file that cannot be read, or is no JSON. */
-function readPrices(file: string, folder: string): HttpApiOptions['prices'] {
+function readPrices(file: string, folder: string): GivenPrices {
   try {
     return JSON.parse(readFileSync(resolve(folder, file), 'utf8'))
   } catch (error) {

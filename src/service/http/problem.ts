@@ -26,6 +26,8 @@ const STATUS = {
 } as const
 type HttpCode = keyof typeof STATUS
 
+const PAYMENT_REQUIRED = 402
+
 /** Status of the codes of the runtime that are no failure of the team itself, which is 502. */
 const RUNTIME_STATUS: Partial<Record<ErrorCode, number>> = {
   CONFIGURATION: 422,
@@ -48,6 +50,7 @@ const RUNTIME_STATUS: Partial<Record<ErrorCode, number>> = {
 const TITLES: Record<number, string> = {
   400: 'The request cannot be read',
   401: 'The caller is not known',
+  402: 'There is no money left',
   403: 'The caller may not do that',
   404: 'There is no such thing',
   405: 'There is no such method here',
@@ -87,8 +90,14 @@ export class HttpError extends Error {
 /** Reasons to refuse an answer that are about the question, which has changed, and not about who answers. */
 const OF_QUESTION: readonly unknown[] = ['changed', 'agreed'] satisfies Refusal['how'][]
 
-/** A budget that is used up is 429 only if waiting helps: if a window frees it. */
+/**
+ * A budget in money that is used up is 402. One in tokens is 429 only if waiting helps: if a window frees it. So is a
+ * tenant that has as many runs as it may have; a full team is 503.
+ */
 function statusOf(code: HttpCode | ErrorCode, details: object = {}): number {
+  const { unit = 'tokens', tenant }: { unit?: unknown; tenant?: unknown } = details
+  if (code === 'BUDGET_EXCEEDED' && unit !== 'tokens') return PAYMENT_REQUIRED
+  if (code === 'TEAM_OVERLOADED' && tenant !== undefined) return STATUS.RATE_LIMITED
   if (code === 'ANSWER_REFUSED' && OF_QUESTION.includes(Reflect.get(details, 'how'))) return STATUS.CONFLICT
   if (code === 'BUDGET_EXCEEDED' && freeAfterMs(details) !== undefined) return STATUS.RATE_LIMITED
   return STATUS[code as HttpCode] ?? RUNTIME_STATUS[code as ErrorCode] ?? 502

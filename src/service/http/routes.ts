@@ -291,9 +291,10 @@ export const routes = {
   }),
   listBudgets: route({
     path: '/api/budgets',
-    summary: 'Lists what is used of the limits on tokens now: of a team, and of its tasks under way',
-    rights: ['watch'],
-    query: z.strictObject({ team: teamName, shard }),
+    summary:
+      'Lists what is used of the limits now, in tokens and in money: of a team, its tenants, its tasks under way',
+    rights: ['run', 'watch'],
+    query: z.strictObject({ team: teamName, shard, tenant: z.string().optional().describe('of this one alone') }),
     answers: {
       200: { description: 'budgets', json: z.object({ budgets: z.array(shapes.budgetUse), ...shapes.ofCluster }) },
     },

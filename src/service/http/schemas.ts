@@ -129,6 +129,15 @@ const cost = z
   })
   .describe('an estimate by the prices that the service was given')
 
+const money = z
+  .object({
+    amount: z.number(),
+    currency: z.string(),
+    byModel: z.record(z.string(), z.number()),
+  })
+  .nullable()
+  .describe('what models have cost by the prices of the team; null: it has none')
+
 export const taskStatus = z.enum(['queued', 'running', 'waiting', 'finished', 'failed', 'aborted', 'interrupted'])
 
 export const task = z.object({
@@ -149,6 +158,7 @@ export const task = z.object({
   usage: tokenUsage,
   speaker: z.string().nullable().describe('agent that speaks for the task now, or has spoken for it last'),
   usageByAgent: z.record(z.string(), tokenUsage),
+  money,
   cost: cost.nullable().describe('null: it is not over, or the service has no prices'),
   rehearsed: z.boolean().describe('true: a model that makes its answers up had a part in it'),
   error: problem.nullable(),
@@ -160,7 +170,7 @@ export const problemBody = problem.extend({
 })
 
 export const taskSummary = task
-  .pick({ id: true, team: true, query: true, status: true, createdAt: true, endedAt: true, usage: true })
+  .pick({ id: true, team: true, query: true, status: true, createdAt: true, endedAt: true, usage: true, money: true })
   .extend({
     query: z.string().describe('its first 512 characters'),
     threadId: z.string().nullable(),
@@ -323,21 +333,25 @@ export const session = z.object({
       log: z.string().nullable().describe('folder of its durable log'),
     }),
   ),
-  hasPrices: z.boolean().describe('true: tasks have a cost'),
+  hasPrices: z.boolean().describe('true: tasks have a cost, or money'),
 })
 
 export const budgetUse = z
   .object({
     option: z.string().describe('option that sets the limit'),
-    taskId: z.string().nullable().describe('null: a limit of the team'),
+    taskId: z.string().nullable().describe('null: a limit of the team, or of a tenant'),
     agent: z.string().nullable().describe('null: a limit of all agents together'),
-    used: z.number().describe('tokens of calls that have ended; of the team: within windowMs'),
-    held: z.number().describe('tokens that calls under way may need'),
+    tenant: z.string().nullable().describe('tenant whose limit it is'),
+    unit: z.string().describe("'tokens', or the currency of the team's prices"),
+    used: z
+      .number()
+      .describe('what calls have cost that have ended; of team and tenant: within windowMs, or this period'),
+    held: z.number().describe('what calls under way may cost'),
     limit: z.number(),
     windowMs: z.number().nullable(),
     freeAt: time.nullable().describe('when the next part of it is free again'),
   })
-  .describe('what is used of a limit on tokens')
+  .describe('what is used of a limit, in tokens or in money')
 
 export const contributions = z.object({
   agents: z.record(

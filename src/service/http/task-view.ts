@@ -138,6 +138,7 @@ export async function taskOf(task: FoundTask): Promise<Task> {
     usage: run.usage,
     speaker: result ? result.speaker : run.speaker,
     usageByAgent: run.usageByAgent,
+    money: run.money,
     cost: (end && (await served.prices?.costOf(run))) ?? null,
     rehearsed: result?.rehearsed ?? false,
     error: end?.error ? problemIn(end.error, pathOf(run.id)) : null,

@@ -11,6 +11,7 @@ import type { MultiAgentResult, Run, RunOptions, Team } from '../../index.ts'
 import type { ClusterTeam } from '../../runtime/cluster/cluster-team.ts'
 import { BODY_HASH, CALLER, callerIn } from '../../runtime/host/run.ts'
 import type { RunOwner } from '../../runtime/runs/run.ts'
+import { refusedAs } from '../../shared/checks.ts'
 import { type Timer, timerBehind } from '../../shared/clock.ts'
 import { onAbort } from '../../shared/on-abort.ts'
 import { type Caller, Estimates, type HttpLimits, type HttpSettings, isClusterTeam, type Right } from './options.ts'
@@ -155,6 +156,9 @@ export class ServedTeams {
   constructor({ teams, prices, approveOwn }: Pick<HttpSettings, 'teams' | 'prices' | 'approveOwn'>) {
     const ofAll = { prices: prices && new Estimates(prices), approveOwn }
     const all = [...teams]
+    const priced = all.find(([, team]) => (isClusterTeam(team) ? team.pattern : team).currency !== null)
+    if (prices && priced)
+      throw refusedAs('prices', `prices beside those of team "${priced[0]}"`, 'none here', 'Prices stand in one place.')
     this.own = all.flatMap(([name, team]) => (isClusterTeam(team) ? [] : [{ name, team, ...ofAll }]))
     this.clusters = all.flatMap(([name, team]) => (isClusterTeam(team) ? [{ name, team, ...ofAll }] : []))
     this.#names = [...teams.keys()]

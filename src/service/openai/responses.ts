@@ -166,6 +166,7 @@ export interface OpenAiError {
 /** Kinds of errors by status. Clients tell apart by the status; the kind is for people. */
 const TYPES: Record<number, string> = {
   401: 'authentication_error',
+  402: 'insufficient_quota',
   403: 'permission_error',
   404: 'not_found_error',
   429: 'rate_limit_error',

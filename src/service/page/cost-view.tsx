@@ -44,12 +44,12 @@ function Budgets(): JSX.Element {
     <section aria-label="Budgets">
       <h3>Budgets</h3>
       {budgets.length === 0 ? (
-        <p class="dim">No limit on tokens is set for the team, or for a task under way.</p>
+        <p class="dim">No limit is set for the team, its tenants, or a task under way.</p>
       ) : (
         <List
           columns={[['limit'], ['of'], ['used', 'number'], ['held', 'number spare'], ['limit', 'number'], ['share']]}
           rows={budgets.slice(0, MOST_SHOWN)}
-          keyOf={({ option, taskId, agent }) => `${option} ${taskId} ${agent}`}
+          keyOf={({ option, taskId, agent, tenant }) => `${option} ${taskId} ${agent} ${tenant}`}
           cells={budgetCells}
         />
       )}
@@ -58,7 +58,8 @@ function Budgets(): JSX.Element {
 }
 
 function budgetCells(budget: BudgetUse): ComponentChildren[] {
-  const { option, taskId, agent, used, held, limit, windowMs } = budget
+  const { option, taskId, agent, tenant, unit, used, held, limit, windowMs, freeAt } = budget
+  const shown = unit === 'tokens' ? grouped : (amount: number) => `${money(amount)} ${unit}`
   const part = partOf(budget)
   const range = { min: 0, max: 1, low: NEARLY, high: 1, optimum: 0 }
   return [
@@ -67,14 +68,19 @@ function budgetCells(budget: BudgetUse): ComponentChildren[] {
       {windowMs !== null && <span class="dim"> within {span(windowMs)}</span>}
     </>,
     <>
-      {agent !== null && <Words text={agent} most={60} />}{' '}
-      {taskId === null ? agent === null && 'the team' : <a href={linkTo({ view: 'run', task: taskId })}>a task</a>}
+      {agent !== null && <Words text={agent} most={60} />} {tenant !== null && <Words text={tenant} most={60} />}{' '}
+      {taskId === null ? (
+        agent === null && tenant === null && 'the team'
+      ) : (
+        <a href={linkTo({ view: 'run', task: taskId })}>a task</a>
+      )}
     </>,
-    grouped(used),
-    held > 0 ? grouped(held) : '',
-    grouped(limit),
+    shown(used),
+    held > 0 ? shown(held) : '',
+    shown(limit),
     <span key="share" class={part >= NEARLY ? 'some' : ''}>
       <meter {...range} value={Math.min(1, part)} aria-label={`used of ${option}`} /> {Math.round(part * 100)} %
+      {freeAt !== null && <span class="dim"> free again at {clock(Date.parse(freeAt), now.value)}</span>}
     </span>,
   ]
 }
@@ -178,8 +184,8 @@ export function CostView(): JSX.Element {
       </div>
       {!hasPrices && (
         <p class="dim">
-          Tokens alone: the service was given no prices (dramatis serve --price prices.json). There is no built-in list
-          of them.
+          Tokens alone: the team has no prices, and the service was given none (dramatis serve --price prices.json).
+          There is no built-in list of them.
         </p>
       )}
     </div>

@@ -69,8 +69,9 @@ async function askCosts(ids: readonly string[]): Promise<void> {
     if (asked.has(id)) continue
     asked.add(id)
     try {
-      const { cost } = await ask<Task>(taskPath(id))
-      if (cost) costs.value = new Map(costs.value).set(id, cost)
+      const { cost, money } = await ask<Task>(taskPath(id))
+      const known = money ? { estimate: money.amount, byModel: money.byModel, unpriced: [] } : cost
+      if (known) costs.value = new Map(costs.value).set(id, known)
     } catch {
       asked.delete(id) // it is asked for again with the next one
     }

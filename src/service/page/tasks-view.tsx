@@ -118,7 +118,7 @@ function SubTasks({ task: { subTasks } }: { task: Task }): JSX.Element | null {
   )
 }
 
-function Usage({ task: { usageByAgent, usage, cost } }: { task: Task }): JSX.Element | null {
+function Usage({ task: { usageByAgent, usage, cost, money: spent } }: { task: Task }): JSX.Element | null {
   const agents = Object.entries(usageByAgent).filter(([, { calls }]) => calls > 0)
   if (agents.length === 0) return null
   return (
@@ -127,7 +127,8 @@ function Usage({ task: { usageByAgent, usage, cost } }: { task: Task }): JSX.Ele
         Tokens{' '}
         <span class="dim">
           {grouped(usage.totalTokens)} in {usage.calls === 1 ? '1 call' : `${grouped(usage.calls)} calls`}
-          {cost && `, about ${money(cost.estimate)} by the prices given`}
+          {spent && `, ${money(spent.amount)} ${spent.currency}`}
+          {!spent && cost && `, about ${money(cost.estimate)} by the prices given`}
         </span>
       </h3>
       <ul class="bars">

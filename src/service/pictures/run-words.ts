@@ -111,8 +111,13 @@ export function timesOf(story: RunStory, text: string): number[] {
 export const sizeOf = (bytes: number): string =>
   bytes < 1_000 ? `${bytes} B` : bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} KB` : `${(bytes / 1e6).toFixed(1)} MB`
 
-const budgetWords = (used: number, limit: number): string =>
-  `${grouped(used)} of ${grouped(limit)} tokens are used${used >= limit ? ': no call of a model fits any more' : ''}`
+function budgetWords({ used, limit, unit, tenant }: DigestFact): string {
+  const shown = (amount: unknown) => (unit === undefined ? grouped(Number(amount)) : Number(amount).toFixed(2))
+  const whose = tenant === undefined ? '' : ` of tenant ${text(tenant)}`
+  const isFull = Number(used) >= Number(limit)
+  const of = unit === undefined ? 'tokens' : text(unit)
+  return `${shown(used)} of ${shown(limit)} ${of}${whose} are used${isFull ? ': no call of a model fits any more' : ''}`
+}
 
 const text = (value: unknown): string => (typeof value === 'string' ? value : '')
 
@@ -171,7 +176,7 @@ export function wordsOfFact(fact: DigestFact): RowWords {
       return told('', result.success === true ? text(result.finalOutput) : field(result.error, 'message'))
     }
     case 'budget':
-      return told(text(agent), budgetWords(Number(fact.used), Number(fact.limit)))
+      return told(text(agent), budgetWords(fact))
     case 'model.switched':
       return told(text(agent), `${text(fact.entry)}: ${text(fact.from)} (${text(fact.reason)}) → ${text(fact.to)}`)
     case 'limit.reached':
