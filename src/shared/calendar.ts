@@ -1,7 +1,7 @@
 /** Periods of the calendar of a time zone, each of which begins anew at its boundary. */
 
 export const PERIODS = ['hour', 'day', 'week', 'month'] as const
-export type PeriodName = (typeof PERIODS)[number]
+type PeriodName = (typeof PERIODS)[number]
 
 /** Stretch of time, in epoch ms; `end` is the first moment behind it. */
 export interface Span {

@@ -34,7 +34,7 @@ const teamOf = (client: ModelClient, role = {}) =>
   )
 
 /** Of a caller whose agent is no more than that. */
-const settings = { modelTimeoutMs: 1_000 }
+const settings = { modelTimeoutMs: 1_000, info: {} }
 
 const errorWith = async (client: ModelClient) => {
   const ask = async (_: unknown, context: { complete(request: object): Promise<unknown> }) => {

@@ -1,7 +1,8 @@
 /**
  * Queue of the calls to one provider, which is an address with a key. It limits the number of calls at a time and gives
- * the tenants turns; those of one tenant go by the priority of their agents, then in the order in which they came. After a 429, or a 503 with `retry-after`, all calls of the provider wait. Then one call goes first, and
- * each success lets twice as many follow. provider-clients.ts decides whether the refused call is retried.
+ * the tenants turns; calls of one tenant go by the priority of their agents, then by the order in which they came.
+ * After a 429, or a 503 with `retry-after`, all calls of the provider wait. Then one call goes first, and each success
+ * lets twice as many follow. provider-clients.ts decides whether the refused call is retried.
  */
 import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/definition/model.ts'
 import { mostOfPrompt } from '../../actors/model/tokens.ts'

@@ -21,20 +21,16 @@ export function moneyText(amount: number): string {
   return amount.toFixed(places)
 }
 
-/** Prices for a million tokens, in the currency of the list. */
-interface TokenPrice {
+/** Price of a model, for a million tokens, in the currency of the list. */
+export interface ModelPrice {
   input: number
   /** Input that the provider had in its cache. Default: the price of `input`. */
   cachedInput?: number
   output: number
-}
-
-/** Price of a model, for a million tokens. */
-export interface ModelPrice extends TokenPrice {
   /** Price of one call, beside that of its tokens. Default: 0. */
   perCall?: number
   /** Other prices for prompts of more than `tokens`; the longest that fits counts. Default: none. */
-  above?: readonly (TokenPrice & { tokens: number })[]
+  above?: readonly { tokens: number; input: number; cachedInput?: number; output: number }[]
 }
 
 /**

@@ -4,7 +4,6 @@ import type { AgentRole, Guardrails, ToolReference } from '../../actors/definiti
 import type { CommunicationConfig, SupervisionConfig } from '../../actors/definition/role-config.ts'
 import type { TaskRouting } from '../../actors/definition/task.ts'
 import type { Logger, ModelSchema } from '../../actors/definition/tool.ts'
-import type { PeriodName } from '../../shared/calendar.ts'
 import type { Clock } from '../../shared/clock.ts'
 import type { ConfigurationError } from '../../shared/errors.ts'
 import type { ModelsConfig } from '../providers/provider.ts'
@@ -108,7 +107,7 @@ export interface TokenLimit {
  */
 export type Period =
   | { windowMs: number; period?: undefined; timeZone?: undefined }
-  | { period: PeriodName; timeZone?: string; windowMs?: undefined }
+  | { period: 'hour' | 'day' | 'week' | 'month'; timeZone?: string; windowMs?: undefined }
 
 /**
  * Budget of a team. `perRun`: in each run. `perTeam`: in all runs together, within its time. `perTenant`: in all runs

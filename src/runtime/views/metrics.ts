@@ -58,7 +58,7 @@ export function callMetrics({
 
 type Samples = Metric['samples']
 
-/** `slowTurns`: number of open turns that are slow or stuck. `budgets`: use of the limits of the team and of tenants. */
+/** `slowTurns`: number of turns that are slow or stuck. `budgets`: use of the limits of the team and of its tenants. */
 export function metricsOf(
   supervisor: Supervisor,
   runs: RunBook,

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { amountOf, billionthsOf, moneyText, Prices } from '../../../src/runtime/settings/money.ts'
 import { Account, Ledger, type Reservation, type Stake } from '../../../src/runtime/verbs/accounts.ts'
-import { Calendar, type PeriodName } from '../../../src/shared/calendar.ts'
+import { Calendar } from '../../../src/shared/calendar.ts'
 import { Turns } from '../../../src/shared/turns.ts'
 import { Dice } from '../../dice.ts'
 import { howMany } from '../../how-many.ts'
@@ -44,7 +44,14 @@ t.test('a call costs its tokens in the tier of its prompt, rounded up to a billi
 })
 
 /** Periods that lie around a moment, and their hours. */
-const PERIODS: readonly [PeriodName, string, at: string, start: string, end: string, hours: number][] = [
+const PERIODS: readonly [
+  ConstructorParameters<typeof Calendar>[0],
+  string,
+  at: string,
+  start: string,
+  end: string,
+  hours: number,
+][] = [
   ['day', 'Europe/Berlin', '2026-03-29T10:00Z', '2026-03-29T00:00:00+01:00', '2026-03-30T00:00:00+02:00', 23],
   ['day', 'Europe/Berlin', '2026-10-25T22:59Z', '2026-10-25T00:00:00+02:00', '2026-10-26T00:00:00+01:00', 25],
   ['day', 'Europe/Berlin', '2026-10-25T23:00Z', '2026-10-26T00:00:00+01:00', '2026-10-27T00:00:00+01:00', 24],

@@ -1,0 +1,86 @@
+/** Money over HTTP: what a task has cost, who has nothing left, and who sees whose budgets. */
+import type { Test } from 'tap'
+import t from 'tap'
+import type { BudgetConfig, ModelClient, MultiAgentPatternOptions } from '../../../src/index.ts'
+import { httpApi } from '../../../src/service/api/index.ts'
+import { testTeam } from '../../../src/testing.ts'
+import { callerOf, EVERYTHING, send } from './stage.ts'
+
+/** A model whose calls cost 0.60 EUR each. */
+const model: ModelClient = {
+  offline: true,
+  async *complete() {
+    yield { text: 'written' }
+    yield { usage: { inputTokens: 500, outputTokens: 100, totalTokens: 600, calls: 1 }, finishReason: 'stop' }
+  },
+}
+const prices = { currency: 'EUR', models: { default: { input: 0, output: 6_000 } } }
+const budget: BudgetConfig = { perTenant: { each: { money: 1 }, period: 'day', timeZone: 'Europe/Berlin' } }
+
+function stage(t: Test, options: Partial<MultiAgentPatternOptions>) {
+  const team = testTeam(
+    { agents: [{ name: 'writer', maxOutputTokens: 100 }], orchestration: { strategy: 'sequential' }, ...options },
+    { model },
+  )
+  const api = httpApi({ teams: { desk: team }, authorize: callerOf })
+  t.teardown(() => api.close({ teams: true }))
+  return (method: string, path: string, caller = 'ann:run:acme', body?: object) =>
+    send(api, method, path, { caller, ...(body && { body }) })
+}
+
+t.test('a task has its money; a tenant without money gets 402, and the others are served', async (t) => {
+  const ask = stage(t, { prices, budget })
+  const write = (caller: string) => ask('POST', '/api/tasks', caller, { query: 'write' })
+  const first = await write('ann:run:acme')
+  const money = { amount: 0.6, currency: 'EUR', byModel: { default: 0.6 } }
+  t.match(first, { status: 200, body: { money, cost: null } })
+  t.match((await ask('GET', '/api/tasks')).body.tasks, [{ money }])
+  const second = await write('ann:run:acme')
+  t.match(second, {
+    status: 402,
+    body: {
+      code: 'BUDGET_EXCEEDED',
+      details: { option: 'budget.perTenant.each.money', tenant: 'acme', unit: 'EUR', used: 0.6, limit: 1, needs: 0.6 },
+      task: { status: 'failed', money: { amount: 0 } },
+    },
+  })
+  t.type(second.body.details.freeAt, 'number')
+  const chat = { model: 'desk', messages: [{ role: 'user', content: 'write' }] }
+  t.match(await ask('POST', '/v1/chat/completions', 'ann:run:acme', chat), {
+    status: 402,
+    body: { error: { code: 'BUDGET_EXCEEDED', type: 'insufficient_quota' } },
+  })
+  t.equal((await write('bob:run:other')).status, 200)
+})
+
+t.test('a caller sees the budgets of its own tenant; who watches all sees each', async (t) => {
+  const ask = stage(t, { prices, budget })
+  for (const tenant of ['acme', 'other']) await ask('POST', '/api/tasks', `ann:run:${tenant}`, { query: 'write' })
+  const acme = { option: 'budget.perTenant.each.money', tenant: 'acme', unit: 'EUR', used: 0.6, held: 0, limit: 1 }
+  t.match((await ask('GET', '/api/budgets')).body, { budgets: { length: 1, 0: acme } })
+  t.match((await ask('GET', '/api/budgets?tenant=acme')).body, { budgets: { length: 1 } })
+  t.equal((await ask('GET', '/api/budgets?tenant=other')).status, 403)
+  t.equal((await ask('GET', '/api/budgets', 'ann:run')).status, 403)
+  t.match((await ask('GET', '/api/budgets', EVERYTHING)).body, { budgets: { length: 2 } })
+  t.match((await ask('GET', '/api/budgets?tenant=acme', EVERYTHING)).body, { budgets: { length: 1, 0: acme } })
+  const { headers, body } = await ask('GET', '/metrics', EVERYTHING)
+  t.equal(headers.get('content-type')?.startsWith('text/plain'), true)
+  t.match(body, /dramatis_model_money_total\{model="default",tenant="acme"(,[^}]*)?\} 0\.6\n/)
+  t.match(body, /dramatis_budget_used\{option="budget\.perTenant\.each\.money",tenant="acme"[^}]*\} 0\.6\n/)
+})
+
+t.test('a tenant that has as many runs as it may have gets 429, while a full team is 503', async (t) => {
+  const ask = stage(t, { tenants: { maxConcurrentRuns: 1, maxQueuedRuns: 0 } })
+  const path = '/api/tasks?wait=0'
+  const answers = await Promise.all([1, 2].map(() => ask('POST', path, 'ann:run:acme', { query: 'write' })))
+  const refused = answers.find(({ status }) => status === 429)
+  t.match(refused, { body: { code: 'TEAM_OVERLOADED', details: { option: 'tenants.maxQueuedRuns', tenant: 'acme' } } })
+  t.match(refused?.headers.get('retry-after'), /^[1-9]/)
+})
+
+t.test('prices stand in one place', async (t) => {
+  const team = testTeam({ agents: [{ name: 'writer' }], orchestration: { strategy: 'sequential' }, prices }, { model })
+  t.teardown(() => team.close())
+  const make = () => httpApi({ teams: { desk: team }, authorize: callerOf, prices: prices.models })
+  t.throws(make, { code: 'CONFIGURATION', message: /prices beside those of team "desk"/ })
+})
