@@ -65,8 +65,8 @@ t.test('a caller sees the budgets of its own tenant; who watches all sees each',
   t.match((await ask('GET', '/api/budgets?tenant=acme', EVERYTHING)).body, { budgets: { length: 1, 0: acme } })
   const { headers, body } = await ask('GET', '/metrics', EVERYTHING)
   t.equal(headers.get('content-type')?.startsWith('text/plain'), true)
-  t.match(body, /dramatis_model_money_total\{model="default",tenant="acme"(,[^}]*)?\} 0\.6\n/)
-  t.match(body, /dramatis_budget_used\{option="budget\.perTenant\.each\.money",tenant="acme"[^}]*\} 0\.6\n/)
+  t.match(body, /dramatis_model_money_total\{team="desk",model="default",tenant="acme"(,[^}]*)?\} 0\.6\n/)
+  t.match(body, /dramatis_budget_used\{team="desk",option="budget\.perTenant\.each\.money",tenant="acme"[^}]*\} 0\.6\n/)
 })
 
 t.test('a tenant that has as many runs as it may have gets 429, while a full team is 503', async (t) => {
