@@ -17,15 +17,15 @@ const model: ModelClient = {
 const prices = { currency: 'EUR', models: { default: { input: 0, output: 6_000 } } }
 const budget: BudgetConfig = { perTenant: { each: { money: 1 }, period: 'day', timeZone: 'Europe/Berlin' } }
 
-function stage(t: Test, options: Partial<MultiAgentPatternOptions>) {
+function stage(t: Test, options: Partial<MultiAgentPatternOptions>, client = model) {
   const team = testTeam(
     { agents: [{ name: 'writer', maxOutputTokens: 100 }], orchestration: { strategy: 'sequential' }, ...options },
-    { model },
+    { model: client },
   )
   const api = httpApi({ teams: { desk: team }, authorize: callerOf })
   t.teardown(() => api.close({ teams: true }))
-  return (method: string, path: string, caller = 'ann:run:acme', body?: object) =>
-    send(api, method, path, { caller, ...(body && { body }) })
+  return (method: string, path: string, caller = 'ann:run:acme', body?: object, headers?: Record<string, string>) =>
+    send(api, method, path, { caller, ...(body && { body }), ...(headers && { headers }) })
 }
 
 t.test('a task has its money; a tenant without money gets 402, and the others are served', async (t) => {
@@ -70,12 +70,26 @@ t.test('a caller sees the budgets of its own tenant; who watches all sees each',
 })
 
 t.test('a tenant that has as many runs as it may have gets 429, while a full team is 503', async (t) => {
-  const ask = stage(t, { tenants: { maxConcurrentRuns: 1, maxQueuedRuns: 0 } })
-  const path = '/api/tasks?wait=0'
-  const answers = await Promise.all([1, 2].map(() => ask('POST', path, 'ann:run:acme', { query: 'write' })))
-  const refused = answers.find(({ status }) => status === 429)
-  t.match(refused, { body: { code: 'TEAM_OVERLOADED', details: { option: 'tenants.maxQueuedRuns', tenant: 'acme' } } })
-  t.match(refused?.headers.get('retry-after'), /^[1-9]/)
+  let resolve = () => {}
+  const promise = new Promise<void>((settle) => {
+    resolve = settle
+  })
+  const late: ModelClient = {
+    offline: true,
+    async *complete() {
+      await promise
+      yield { text: 'written' }
+    },
+  }
+  const ask = stage(t, { tenants: { maxConcurrentRuns: 1, maxQueuedRuns: 0 } }, late)
+  const post = (caller: string) => ask('POST', '/api/tasks', caller, { query: 'write' }, { prefer: 'respond-async' })
+  t.equal((await post('ann:run:acme')).status, 202)
+  const refused = await post('ann:run:acme')
+  const details = { option: 'tenants.maxQueuedRuns', tenant: 'acme' }
+  t.match(refused, { status: 429, body: { code: 'TEAM_OVERLOADED', details } })
+  t.match(refused.headers.get('retry-after'), /^[1-9]/)
+  t.equal((await post('bob:run:other')).status, 202)
+  resolve()
 })
 
 t.test('prices stand in one place', async (t) => {
