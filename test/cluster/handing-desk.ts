@@ -12,8 +12,9 @@ const model = new FakeModel(({ agent, messages }) => {
   if (agent === 'triage') return call('handoff', { to: 'billing', task: 'Look at the invoice.' })
   const last = messages.at(-1)!
   if (last.role === 'tool') return `billing at ${process.pid}: ${last.content}`
-  const isRefund = messages.some(({ role, content }) => role === 'user' && String(content).includes('refund'))
-  return isRefund ? call('ask_user', { question: 'Really?' }) : `billing at ${process.pid} after ${said}`
+  return String(last.content).includes('refund')
+    ? call('ask_user', { question: 'Really?' })
+    : `billing at ${process.pid} after ${said}`
 })
 
 export function handingDesk(cluster: ClusterOptions) {
