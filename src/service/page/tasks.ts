@@ -50,8 +50,8 @@ interface Told {
 }
 
 /** After these a task is asked for again: who may not watch hears of them here alone. */
-const NEWS = ['speaker', 'question', 'question.closed', 'run.finished', 'run.aborted']
-const READ = ['model.delta', 'output.delta', ...NEWS].join()
+const NEWS = 'speaker,question,question.closed,steer,steer.read,steer.unread,run.finished,run.aborted'
+const READ = `model.delta,output.delta,${NEWS}`
 const news = signal(0)
 /** Stands between the words of two calls of models. */
 const GAP = '\n\n'
@@ -70,7 +70,7 @@ async function readAlong(task: string, signal: AbortSignal): Promise<void> {
         after = id ?? after
         if (type === 'reset') written.value = call = ''
         if (type === 'run.finished') isOver = true
-        if (NEWS.includes(type)) {
+        if (NEWS.split(',').includes(type)) {
           news.value += 1
           refresh()
         }
