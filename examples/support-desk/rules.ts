@@ -4,8 +4,10 @@ import type { Answered, Asked } from '../lib/rules-server.ts'
 export default function byRules({ messages, isTyped }: Asked): Answered {
   const all = messages.map(({ content }) => content).join('\n')
   const who = /^You are (\w+)/.exec(all)?.[1] ?? ''
-  const last = messages.at(-1)?.content ?? ''
-  const answered = next(who, messages.at(-1)?.role === 'tool', last, all.match(/\b[A-Z]-\d\b/g)?.at(-1))
+  const since = messages.slice(messages.findLastIndex(({ role }) => role === 'assistant') + 1)
+  const { role, content } = since.find((each) => each.role === 'tool') ?? since.at(-1)! // words may come meanwhile
+  const last = content ?? ''
+  const answered = next(who, role === 'tool', last, all.match(/\b[A-Z]-\d\b/g)?.at(-1))
   if (!isTyped || answered.call) return answered
   const about = { billing: 'billing', tech: 'product' }[who] ?? 'other'
   const refundedCents = Number(/refundedCents":(\d+)/.exec(last)?.[1] ?? 0)
