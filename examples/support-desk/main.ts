@@ -11,21 +11,20 @@ import { Answer, desk } from './team.ts'
 const folder = await mkdtemp(join(tmpdir(), 'support-desk-'))
 const { models, processes } = await modelServers()
 const team = createTeam(desk(folder, models))
-const bob = { by: { id: 'bob', groups: ['finance'] } }
 team.events.subscribe((event) => {
-  if (event.type === 'question') void team.answer(event.questionId, 'yes', bob)
-  if (event.type === 'model.switched')
-    console.log(`  ${event.from} has no answer (${event.reason}): ${event.to} answers`)
+  if (event.type === 'question') void team.answer(event.questionId, 'yes', { by: { id: 'bob', groups: ['finance'] } })
+  if (event.type === 'model.switched') console.log(`  ${event.from} is ${event.reason}: ${event.to} answers`)
 })
-let misses = 0
+let [misses, cost] = [0, 0]
 for (const { asks, tenant, ...expected } of cases) {
-  const { speaker, data, error } = await team.launch(asks, { tenant, output: Answer }).result
+  const { speaker, data, error, money } = await team.launch(asks, { tenant, output: Answer }).result
   const isRight = isDeepStrictEqual({ speaker, about: data?.about, refundedCents: data?.refundedCents }, expected)
   console.log(`${isRight ? 'ok ' : 'NOT'} ${tenant}: ${asks} -> ${error?.message ?? data?.text}`)
-  if (!isRight) misses += 1
+  misses += isRight ? 0 : 1
+  cost += money?.amount ?? 0
   processes[0]?.kill() // the others are answered all the same
 }
-console.log(`${cases.length - misses} of ${cases.length} cases as expected`)
+console.log(`${cases.length - misses} of ${cases.length} cases as expected, for ${cost.toFixed(4)} EUR`)
 await team.close()
 await rm(folder, { recursive: true })
 process.exit(misses > 0 ? 1 : 0)

@@ -29,7 +29,4 @@ const server = createServer(api.node).listen(Number(PORT), '127.0.0.1', () => {
   if (processes[0])
     console.log(`No OPENAI_API_KEY: two model servers answer by rules. To end one: kill ${processes[0].pid}`)
 })
-process.once('SIGTERM', async () => {
-  await api.close({ drainMs: 20_000, teams: true })
-  process.exit()
-})
+process.once('SIGTERM', () => void api.close({ drainMs: 20_000, teams: true }).then(() => process.exit()))
