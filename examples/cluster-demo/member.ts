@@ -2,7 +2,7 @@
  * A process of the cluster. Its parent sends what to do, and it answers each with the same number. SIGTERM gives its
  * shards over to the others.
  */
-import { type ClusterOptions, type ClusterRun, createTeam } from 'dramatis'
+import { type ClusterOptions, type ClusterRun, createTeam, RunEndedError } from 'dramatis'
 
 export interface MemberSettings {
   readonly cluster: ClusterOptions & { url: string }
@@ -12,7 +12,7 @@ export interface MemberSettings {
 
 export interface Asked {
   readonly number: number
-  readonly ask: 'submit' | 'outcome' | 'shards'
+  readonly ask: 'submit' | 'outcome' | 'say' | 'shards'
   readonly id: string
 }
 
@@ -36,8 +36,20 @@ async function done({ ask, id }: Asked): Promise<unknown> {
   const run = runs.get(id) ?? (await team.launch(`order ${id}`, { runId: id }))
   runs.set(id, run)
   if (ask === 'submit') return run.shard
+  if (ask === 'say') return said(run)
   const { success, finalOutput, error } = await run.result()
   return { success, finalOutput, code: error?.code ?? null }
+}
+
+/** Says something to a run, once however often it is asked; `at`: null if the run had ended before. */
+async function said(run: ClusterRun): Promise<{ at: number | null }> {
+  try {
+    const { at } = await run.steer('Faster, please.', { id: `for ${run.id}` })
+    return { at }
+  } catch (error) {
+    if (error instanceof RunEndedError) return { at: null }
+    throw error
+  }
 }
 
 await team.start()

@@ -26,9 +26,10 @@ export function endsOnce(name: string, seconds: { plain: number; deep: number },
       })
       const { ends: _, ...counted } = report
       t.comment(JSON.stringify(counted))
-      const { accepted, finished, told, lost, wrong, doubled, missing } = report
+      const { accepted, finished, told, lost, wrong, doubled, missing, forgotten } = report
       t.ok(accepted > 0)
-      t.same({ lost, wrong, doubled, missing }, { lost: [], wrong: [], doubled: [], missing: [] })
+      const none = { lost: [], wrong: [], doubled: [], missing: [], forgotten: [] }
+      t.same({ lost, wrong, doubled, missing, forgotten }, none)
       t.equal(finished + (told.OUTCOME_UNKNOWN ?? 0), accepted)
     })
 }

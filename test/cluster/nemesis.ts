@@ -65,6 +65,8 @@ export interface Report {
   readonly lost: readonly string[]
   /** Ended otherwise than undisturbed ones. */
   readonly wrong: readonly string[]
+  /** Runs to which words were said that were taken, and that do not know them later as they were. */
+  readonly forgotten: readonly string[]
   /** Effects that are there twice, or that a finished run lacks. */
   readonly doubled: readonly string[]
   readonly missing: readonly string[]
@@ -95,6 +97,7 @@ export async function underNemesis(options: NemesisOptions): Promise<Report> {
   const any = () => members[Math.floor(Math.random() * members.length)]!
   const accepted = new Set<string>()
   const ends = new Map<string, Ended>()
+  const forgotten: string[] = []
   const over = new AbortController()
 
   const client = async (id: string) => {
@@ -105,6 +108,8 @@ export async function underNemesis(options: NemesisOptions): Promise<Report> {
         await sleep(200)
       }
     }
+    const say = (run: string) =>
+      insist(() => any().ask('say', run, 4_000).catch(unknown)) as Promise<{ at?: number | null } | undefined>
     let owner = any()
     const submit = async () => {
       const asked = any()
@@ -113,8 +118,11 @@ export async function underNemesis(options: NemesisOptions): Promise<Report> {
       return shard
     }
     if ((await insist(submit)) !== undefined) accepted.add(id)
+    const said = Math.random() < SPOKEN ? await say(id) : undefined
     const end = await insist(() => (options.once ? owner : any()).ask('outcome', id, 4_000).catch(unknown))
     if (end) ends.set(id, end as Ended)
+    const again = said && end ? await say(id) : undefined
+    if (said?.at && again?.at !== undefined && again.at !== said.at) forgotten.push(id)
   }
 
   try {
@@ -142,13 +150,21 @@ export async function underNemesis(options: NemesisOptions): Promise<Report> {
     const timer = setTimeout(() => over.abort(), patienceMs)
     await Promise.all(clients)
     clearTimeout(timer)
-    return { faults: done, ends, ...judged(accepted, ends, existsSync(effects) ? readFileSync(effects, 'utf8') : '') }
+    return {
+      faults: done,
+      ends,
+      forgotten,
+      ...judged(accepted, ends, existsSync(effects) ? readFileSync(effects, 'utf8') : ''),
+    }
   } finally {
     over.abort()
     await Promise.all(members.map((member) => member.signal('SIGKILL')))
     rmSync(folder, { recursive: true, force: true })
   }
 }
+
+/** Share of the runs to which their clients say something. */
+const SPOKEN = 0.5
 
 /** A client that is told that nobody knows its run has been told. */
 function unknown(error: Error): Ended {
@@ -161,7 +177,7 @@ function judged(
   accepted: ReadonlySet<string>,
   ends: ReadonlyMap<string, Ended>,
   effects: string,
-): Omit<Report, 'faults' | 'ends'> {
+): Omit<Report, 'faults' | 'ends' | 'forgotten'> {
   const times = new Map<string, number>()
   for (const line of effects.split('\n').filter(Boolean)) times.set(line, (times.get(line) ?? 0) + 1)
   const finished = [...ends].filter(([, { success }]) => success)
