@@ -164,7 +164,7 @@ export async function underNemesis(options: NemesisOptions): Promise<Report> {
 }
 
 /** Share of the runs to which their clients say something. */
-const SPOKEN = 0.5
+const SPOKEN = 0.2
 
 /** A client that is told that nobody knows its run has been told. */
 function unknown(error: Error): Ended {

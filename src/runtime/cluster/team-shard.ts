@@ -183,7 +183,8 @@ export class TeamShard implements Shard {
       return { status: 'finished', body: Buffer.from(JSON.stringify({ value })) }
     } catch (error) {
       if (!(error instanceof DramatisError)) throw error
-      return GIVEN_UP.includes(error.code) ? undefined : failed(error)
+      const isLeft = error.code === 'RUN_ENDED' && this.#team.getRun(sent.runId)?.status === 'interrupted'
+      return isLeft || GIVEN_UP.includes(error.code) ? undefined : failed(error)
     }
   }
 

@@ -275,8 +275,10 @@ export class RunHandle<T> implements Run<T> {
     const options = readSteerOptions(given)
     const { text, parts } = readQuery(words, 'words')
     if (text.trim() === '' && !parts) throw refused('words', words, 'a text that is not empty, or parts')
+    await this.host.opened() // the run may turn out to be one of an earlier process
+    if (this.state.index === 0) await this.result.catch(() => {}) // it is read from the log
     if (this.#settled && !this.state.steering?.words.has(options.id ?? ''))
-      throw hasEnded(this.state, this.#status === 'interrupted')
+      throw hasEnded(this.state, this.#status === 'interrupted', this.#finished?.error)
     const said = await this.host.say(this.state, parts ?? text, options)
     await this.host.written()
     const { result } = this
@@ -441,9 +443,13 @@ export class RunViews implements EventSource {
     this.#acts.cancel(run, reason)
   }
 
-  /** Takes words for a run, once its log is open. */
-  async say(run: RunState, words: Content, options: SteerOptions): Promise<SteerWords> {
+  /** Resolves when the log is open. */
+  async opened(): Promise<void> {
     if (this.logName === undefined) await this.#acts.started()
+  }
+
+  /** Takes words for a run. */
+  say(run: RunState, words: Content, options: SteerOptions): Promise<SteerWords> {
     return this.#supervisor.steers.say(run, words, options, this.#acts.inputChecks)
   }
 

@@ -17,7 +17,14 @@ import { asksForSummary } from '../../actors/model/summary.ts'
 import { ASKS, copyId, MANY, NOBODY, SEND } from '../../mailbox/frame.ts'
 import { withParts } from '../../mailbox/parts.ts'
 import { isObject, refused, refusedAs } from '../../shared/checks.ts'
-import { CancelledError, RunEndedError, shown, UnknownAgentError } from '../../shared/errors.ts'
+import {
+  CancelledError,
+  type DramatisError,
+  type ErrorCode,
+  RunEndedError,
+  shown,
+  UnknownAgentError,
+} from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
 import type { HostMessages } from '../host/admission.ts'
 import type { Agent } from '../host/agent.ts'
@@ -297,11 +304,22 @@ const messageOf = ({ id, content }: SteerWords): ModelMessage => ({ role: 'user'
 const inputChecksOf = ({ name, settings }: Agent) => [name, settings.guards.input] as const
 
 function assertGoesOn(run: RunState): void {
-  if (run.over || run.ending) throw hasEnded(run)
+  if (run.over || run.ending) throw hasEnded(run, false, run.ending)
 }
 
-/** `isLeft`: the run has no end, and does not go on here. */
-export function hasEnded({ id, threadId }: RunState, isLeft = false): RunEndedError {
+/** Codes of a team that does not go on with its runs: somebody else does. */
+const ELSEWHERE: readonly ErrorCode[] = ['TEAM_CLOSED', 'LOG_LOST']
+
+/**
+ * Returns the error for words to a run that does not go on. `isLeft`: it has no end, and does not go on here; `error`:
+ * what it has ended with.
+ */
+export function hasEnded(
+  { id, threadId }: RunState,
+  isLeft: boolean,
+  error: DramatisError | null | undefined,
+): DramatisError {
+  if (error && ELSEWHERE.includes(error.code)) return error
   const next = threadId === undefined ? 'begin another' : `send it as the next message of thread ${shown(threadId)}`
   const text = isLeft ? 'The task is interrupted; go on with it first (team.resume).' : `The task has ended; ${next}.`
   return new RunEndedError(text, { runId: id, ...(threadId !== undefined && { threadId }) })

@@ -1,0 +1,57 @@
+/** Words to a run over a restart: they are read by the next process, and known when the run has ended long ago. */
+import type { Test } from 'tap'
+import t from 'tap'
+import { createTeam } from '../../src/index.ts'
+import { gate, silent } from '../kit/team.ts'
+import { FakeModel } from '../models/fake-model.ts'
+import { MemoryDisk, MemoryStore } from './memory-store.ts'
+
+function teamOn(t: Test, disk: MemoryDisk, model: FakeModel) {
+  const team = createTeam({
+    agents: [{ name: 'ann' }],
+    orchestration: { strategy: 'sequential' },
+    models: { default: Object.assign(model, { offline: true }) },
+    stateManagement: { store: new MemoryStore(disk) },
+    logger: silent,
+  })
+  t.teardown(() => team.close())
+  return team
+}
+
+t.test('what was said before a restart is read behind it, once', async (t) => {
+  const disk = new MemoryDisk()
+  const asked = gate()
+  const never = new FakeModel(() => {
+    asked.open()
+    return new Promise(() => {})
+  })
+  const before = teamOn(t, disk, never)
+  const run = before.launch('How long?', { runId: 'one' })
+  await asked.opened
+  const { at } = await run.steer('In metres.', { id: 'a' })
+  await before.close()
+
+  const model = new FakeModel(() => 'one metre')
+  const after = teamOn(t, disk, model)
+  await after.start()
+  const goesOn = after.getRun('one')!
+  t.equal((await goesOn.steer('In metres.', { id: 'a' })).at, at, 'they are known')
+  t.match(await goesOn.result, { success: true, finalOutput: 'one metre' })
+  t.equal(model.requests.length, 1)
+  t.same(
+    model.requests[0]!.messages.slice(1).map(({ content }) => content),
+    ['How long?', 'In metres.'],
+  )
+  t.not(model.requests[0]!.idempotencyKey, never.requests[0]!.idempotencyKey, 'the prompt is another one')
+  t.match(goesOn.steers, [{ id: 'a', readBy: ['ann'], settled: 'read' }])
+  await after.close()
+
+  const later = teamOn(t, disk, model)
+  await later.start()
+  const ended = later.getRun('one')!
+  const receipt = await ended.steer('In metres.', { id: 'a' })
+  t.equal(receipt.at, at)
+  t.equal(await receipt.settled, 'read')
+  await t.rejects(ended.steer('In feet.'), { code: 'RUN_ENDED' })
+  t.equal(model.requests.length, 1)
+})
