@@ -48,9 +48,9 @@ check('installs from the tarball', () => {
   const tarball = readdirSync(home).find((name) => name.endsWith('.tgz'))
   run('npm', [...install, join(home, tarball)], { timeout: installLimitMs })
 })
-check('all that was installed takes at most 43 MB', () => {
+check('all that was installed takes at most 44 MB', () => {
   const megabytes = bytesBelow(join(user, 'node_modules')) / 1e6
-  if (megabytes > 43) throw new Error(`${megabytes.toFixed(1)} MB`)
+  if (megabytes > 44) throw new Error(`${megabytes.toFixed(1)} MB`)
   return `${megabytes.toFixed(1)} MB`
 })
 check('a JavaScript team answers', () => {
@@ -100,7 +100,8 @@ check('an import takes a few files, not a module each, and none that it does not
   const modules = filesBelow('src').filter((name) => name.endsWith('.ts'))
   if (files.length > modules.length / 4) throw new Error(`${files.length} files for ${modules.length} modules`)
   expect(readFileSync(join(user, 'node_modules/dramatis/dist/src/index.js'), 'utf8'), "'../host/index.js'")
-  const kilobytes = { index: 2_100, protocols: 120, tools: 210, models: 68, cli: 100 }
+  // index: with words of people in prompts, money and tenants
+  const kilobytes = { index: 2_140, protocols: 120, tools: 210, models: 68, cli: 100 }
   for (const [entry, most] of Object.entries(kilobytes)) {
     const opened = importedBy(join(host, `${entry}.js`))
     const kb = opened.reduce((sum, file) => sum + lstatSync(file).size, 0) / 1_000
