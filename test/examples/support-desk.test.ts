@@ -1,7 +1,7 @@
 /** The support desk: evaluated, served to several people, killed around a refund, and rehearsed. Without a key. */
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { open as openFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -23,6 +23,13 @@ interface Question {
   questionId: string
   digest: string
 }
+
+t.test('it has less than 200 lines, as its README says', async (t) => {
+  const folder = 'examples/support-desk'
+  const files = readdirSync(folder).filter((name) => name.endsWith('.ts'))
+  const lines = files.reduce((sum, name) => sum + readFileSync(join(folder, name), 'utf8').split('\n').length - 1, 0)
+  t.ok(lines < 200, `${lines} lines`)
+})
 
 t.test('it does in each case what is expected, though one model server is killed', async (t) => {
   const { status, stdout, stderr } = start('support-desk')
