@@ -84,7 +84,9 @@ export interface NemesisOptions {
   readonly faults: readonly Fault[]
   /** Time in ms in which all that was accepted has to end behind the last fault. */
   readonly patienceMs: number
-  /** Clients ask for the outcome at the process that accepted, and submit nothing again that was accepted. */
+  /**
+   * Clients ask for the outcome at the process that accepted, submit nothing again that was accepted, and say nothing.
+   */
   readonly once?: boolean
 }
 
@@ -118,7 +120,8 @@ export async function underNemesis(options: NemesisOptions): Promise<Report> {
       return shard
     }
     if ((await insist(submit)) !== undefined) accepted.add(id)
-    const said = Math.random() < SPOKEN ? await say(id) : undefined
+    const speaks = !options.once && Math.random() < SPOKEN
+    const said = speaks ? await say(id) : undefined
     const end = await insist(() => (options.once ? owner : any()).ask('outcome', id, 4_000).catch(unknown))
     if (end) ends.set(id, end as Ended)
     const again = said && end ? await say(id) : undefined
