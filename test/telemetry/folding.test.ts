@@ -109,7 +109,7 @@ t.test('a call of a model waits until its turn is told of', async (t) => {
     redactor: new Redactor(),
   })
   const caller = {
-    agent: { name: 'ann', index: 3, settings: { modelTimeoutMs: 1_000 }, messageIdOf: () => 'm' },
+    agent: { name: 'ann', index: 3, settings: { modelTimeoutMs: 1_000, info: {} }, messageIdOf: () => 'm' },
     run: { id: 'r' },
     turn: 1,
   } as never
