@@ -38,6 +38,12 @@ const refusals: Record<string, { cluster?: unknown; rest?: object; path: string;
     path: 'budget.perTeam',
     message: /set cluster.shards to 1/,
   },
+  'a budget of tenants': {
+    rest: { budget: { perTenant: { each: { tokens: 100 }, period: 'day' } } },
+    path: 'budget.perTenant',
+    message: /Leave cluster out: one process with stateManagement/,
+  },
+  'turns of tenants': { rest: { tenants: { weights: { acme: 4 } } }, path: 'tenants', message: /Leave cluster out/ },
   'one board for many shards': {
     rest: { enableBlackboard: { scope: 'team' } },
     path: 'enableBlackboard.scope',

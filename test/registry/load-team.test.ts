@@ -144,6 +144,26 @@ t.test('a module that is named by its source is found as it is compiled', async 
   t.equal((await loadTeam(file)).agents[0]?.module, pathToFileURL(join(at, 'ann.js')).href)
 })
 
+t.test('names of tenants and of models keep their spelling', async (t) => {
+  const { file } = folder(t, {
+    'agents.yaml': `agents: { ann: { module: ./ann.mjs } }
+prices: { currency: EUR, models: { my_model: { input: 1, cached_input: 0.1, output: 2, per_call: 0.01 } } }
+budget: { per_tenant: { of: { big_one: { money: 5 } }, period: day, time_zone: Europe/Berlin } }
+tenants: { weights: { big_one: 4 }, max_concurrent_runs: 50 }
+`,
+    'ann.mjs': AGENT,
+  })
+  const { prices, budget, tenants } = await loadTeam(file)
+  t.strictSame(
+    { prices, budget, tenants },
+    {
+      prices: { currency: 'EUR', models: { my_model: { input: 1, cachedInput: 0.1, output: 2, perCall: 0.01 } } },
+      budget: { perTenant: { of: { big_one: { money: 5 } }, period: 'day', timeZone: 'Europe/Berlin' } },
+      tenants: { weights: { big_one: 4 }, maxConcurrentRuns: 50 },
+    },
+  )
+})
+
 t.test('options of a team and of a role, in snake_case and in camelCase', async (t) => {
   const { file, at } = folder(t, {
     'agents.yaml': `# a team

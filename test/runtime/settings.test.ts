@@ -428,6 +428,43 @@ t.test('a team has a list of at least one role', async (t) => {
   t.equal(detailsOf({ agents: ['ann'] }), 'agents[0]: "ann"')
 })
 
+t.test('a limit in money needs prices, one for each model that is named, and a time', async (t) => {
+  const models = { default: { model: 'small', apiKey: 'key' }, big: { model: 'large', apiKey: 'key' } }
+  const prices = { currency: 'EUR', models: { small: { input: 1, output: 2 } } }
+  const budget = { perRun: { money: 5 } }
+  const tenants = { each: { money: 5 } }
+  for (const [options, path, message] of [
+    [{ budget }, 'budget.perRun.money', /Give the team prices/],
+    [
+      { budget, models, prices },
+      'models.big',
+      /"large", which has no price; .* budget\.perRun\.money is a limit in money/,
+    ],
+    [{ budget: { perTenant: tenants } }, 'budget.perTenant.windowMs', /Say for which time/],
+    [{ budget: { perTenant: { period: 'day' } } }, 'budget.perTenant', /each or of/],
+    [
+      { budget: { perTenant: { ...tenants, period: 'day', windowMs: 5_000 } } },
+      'budget.perTenant',
+      /one of windowMs and/,
+    ],
+    [{ budget: { perTenant: { ...tenants, period: 'year' } } }, 'budget.perTenant.period', /hour.*month/],
+    [
+      { budget: { perTeam: { money: 1, period: 'day', timeZone: 'Berlin' } } },
+      'budget.perTeam.timeZone',
+      /Europe\/Berlin/,
+    ],
+    [{ budget: { perRun: { money: 0 } } }, 'budget.perRun.money', /0\.000000001/],
+    [{ prices: { currency: 'EUR', models: { small: { input: 1 } } } }, 'prices.models.small.output', /prices/],
+    [{ prices: { currency: '', models: {} } }, 'prices.currency', /EUR/],
+    [{ tenants: { weights: { acme: 0 } } }, 'tenants.weights.acme', /above 0/],
+  ] as const)
+    t.match(errorFor(options), { details: { path }, message })
+  const { default: only } = models
+  t.ok(settingsFrom(loose({ budget, prices, models: { default: only } })))
+  const role = { name: 'ann', model: 'large' }
+  t.match(errorFor({ agents: [role], budget, prices, models: { default: only } }).details, { path: 'agents[0].model' })
+})
+
 t.test('a budget that limits nothing is refused', async (t) => {
   const accepted = 'an object with tokens or perAgentTokens'
   for (const [budget, path] of [
