@@ -57,7 +57,7 @@ function causeOf({ of, has }: Holders, doings: readonly Wait[]): string | undefi
 function holdersOf({ option, runId, agent, messageId }: LimitWait): Holders {
   const named = /^(?:concurrency|instances) of "(.*)"$/.exec(option)?.[1]
   if (named !== undefined) return { key: option, of: 'turns', has: (doing) => doing.agent === named }
-  if (option === 'maxConcurrentRuns') return { key: option, of: 'runs', has: () => true }
+  if (option.endsWith('maxConcurrentRuns')) return { key: option, of: 'runs', has: () => true }
   if (option === 'threads.max') return { key: option, of: 'turns', has: ({ agent: name }) => !isRuntimes(name) }
   if (option === 'threads.tools') return { key: option, of: 'calls', has: ({ kind }) => kind === 'tool' }
   const isOthers = (doing: Wait) =>

@@ -60,19 +60,12 @@ class Series<Value> {
     return value
   }
 
-  get size(): number {
-    return this.#known.size
-  }
-
   samples(read: (value: Value, labels: Labels) => Metric['samples']): Metric['samples'] {
     return [...this.#known.values()].flatMap(({ labels, value }) => read(value, labels))
   }
 }
 
 const counters = () => new Series(() => ({ count: 0 }))
-
-/** Series of money: the tenants of further ones are not told apart. */
-const MOST_TENANTS = 1_000
 
 export class CallTallies {
   readonly models = new Series(() => ({ calls: 0, input: 0, output: 0 }))
@@ -97,7 +90,7 @@ export class CallTallies {
     },
   ): void {
     const { model, usage, money, tenant = '', durationMs, error } = call
-    if (money) this.money.at({ model, tenant: this.money.size < MOST_TENANTS ? tenant : '' }).sum += billionthsOf(money)
+    if (money) this.money.at({ model, tenant }).sum += billionthsOf(money)
     const tally = this.models.at({ agent, model })
     tally.calls += 1
     tally.input += usage.inputTokens

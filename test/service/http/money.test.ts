@@ -53,6 +53,19 @@ t.test('a task has its money; a tenant without money gets 402, and the others ar
   t.equal((await write('bob:run:other')).status, 200)
 })
 
+t.test('a tenant that has spent all begins no task', async (t) => {
+  const ask = stage(t, { prices, budget: { perTenant: { each: { money: 0.6 }, period: 'month' } } })
+  const write = () => ask('POST', '/api/tasks', 'ann:run:acme', { query: 'write' })
+  t.equal((await write()).status, 200)
+  const refused = await write()
+  t.match(refused, {
+    status: 402,
+    body: { detail: /^No money is left for tenant "acme": 0\.60 of 0\.60 EUR this month/ },
+  })
+  t.equal(refused.body.task, undefined)
+  t.equal((await ask('GET', '/api/tasks')).body.tasks.length, 1)
+})
+
 t.test('a caller sees the budgets of its own tenant; who watches all sees each', async (t) => {
   const ask = stage(t, { prices, budget })
   for (const tenant of ['acme', 'other']) await ask('POST', '/api/tasks', `ann:run:${tenant}`, { query: 'write' })
