@@ -70,7 +70,7 @@ export class Payments {
 
   see(record: HostRecord): void {
     if (record.kind === 'budget.held') this.#hold(record)
-    else if (record.kind === 'model.called' && record.by !== undefined) this.#held.delete(record.by)
+    else if (record.kind === 'model.called' && record.by !== undefined) this.over(record.by)
     if (this.#windowMs === 0) return
     if (record.kind === 'budget.window')
       for (const [seq, at, agent, tokens, { money, tenant, reservedAt } = {}] of record.paid)
@@ -93,6 +93,10 @@ export class Payments {
   #hold({ by, runId, agent, tenant, reservedAt, most }: HeldCall): void {
     if (most) this.#held.set(by, { by, runId, agent, ...(tenant !== undefined && { tenant }), reservedAt, most })
     else this.#held.delete(by)
+  }
+
+  over(by: string): void {
+    this.#held.delete(by)
   }
 
   holdAgain(held: Iterable<HeldCall>): void {
@@ -230,7 +234,9 @@ function layerOver(accounts: Budgets, { clock, limits }: Core): GatewayLayer {
     let costs: bigint[] | undefined
     try {
       const limited: ModelCall = { ...call, maxOutputTokens: reservation.output }
-      const made = await next({ ...pending, call: limited, estimate, reserved: held })
+      const { by, reservedAt } = held
+      const reserved = { by, reservedAt, over: () => accounts.over(by) }
+      const made = await next({ ...pending, call: limited, estimate, reserved })
       costs = counting.map(({ unit }) => (unit === 'tokens' ? wholeOf(made.usage.totalTokens) : (made.money ?? 0n)))
       return made
     } finally {
@@ -423,7 +429,7 @@ export class Budgets {
   #giveUp(): void {
     for (const [by, { call, held }] of this.#heldAgain) {
       const run = this.#core.runs.find(call.runId)
-      if (run && !run.over) continue
+      if (run && (!run.over || run.open > 0)) continue
       this.#heldAgain.delete(by)
       for (const [account, part] of held) account.pay(call.agent, part, part.amount)
     }
@@ -434,6 +440,11 @@ export class Budgets {
     const record = { kind: 'budget.held', ...held } as const
     this.#payments.holdAgain([held])
     this.#core.journal.keep(undefined, record)
+  }
+
+  /** Forgets what a call holds when its outcome is logged: a compaction may write facts before readers see that. */
+  over(by: string): void {
+    this.#payments.over(by)
   }
 
   /** Yields what budgets over several runs count, as the durable log has it. */

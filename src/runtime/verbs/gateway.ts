@@ -393,8 +393,8 @@ export interface PendingCall extends ResolvedModel {
   readonly listed?: string
   /** Counts the tokens of an answer without usage, for a budget. Absent: nobody needs them. */
   readonly estimate?: (answer: Pick<ModelAnswer, 'text' | 'toolCalls'>) => Promise<TokenUsage>
-  /** Record of what a budget holds for the call. */
-  readonly reserved?: Pick<HeldCall, 'by' | 'reservedAt'>
+  /** Record of what a budget holds for the call. `over`: called when the log has its outcome. */
+  readonly reserved?: Pick<HeldCall, 'by' | 'reservedAt'> & { over(): void }
 }
 
 /** Call that was made, with its usage, also if it failed. */
@@ -607,6 +607,7 @@ export class ModelGateway {
       ...(isCut && text !== '' && { said: text.slice(0, LONGEST_SAID) }),
       error: error ?? null,
     })
+    pending.reserved?.over()
     return { answer, usage, money, error, heard: hasBegun ? wordsIn(collected.text) : undefined, isRead }
   }
 
