@@ -210,10 +210,11 @@ export interface SteerRead {
   readonly messageId: string
 }
 
-/** Call of a model whose outcome is not known yet. `runId`: its run, in whose budget it counts too. */
+/** Call of a model whose outcome is not known yet. `runId`, `index`: its run, in whose budget it counts too. */
 export interface HeldCall {
   by: string
   runId: string
+  index: number
   agent: string
   tenant?: string
   /** Epoch ms. */

@@ -70,6 +70,7 @@ export class Payments {
 
   see(record: HostRecord): void {
     if (record.kind === 'budget.held') this.#hold(record)
+    else if (record.kind === 'runs.gone') this.#gone(record.runs)
     else if (record.kind === 'model.called' && record.by !== undefined) this.over(record.by)
     if (this.#windowMs === 0) return
     if (record.kind === 'budget.window')
@@ -90,13 +91,18 @@ export class Payments {
     if (!this.#all.has(payment.seq)) this.#all.set(payment.seq, payment)
   }
 
-  #hold({ by, runId, agent, tenant, reservedAt, most }: HeldCall): void {
-    if (most) this.#held.set(by, { by, runId, agent, ...(tenant !== undefined && { tenant }), reservedAt, most })
+  #hold({ by, runId, index, agent, tenant, reservedAt, most }: HeldCall): void {
+    if (most) this.#held.set(by, { by, runId, index, agent, ...(tenant !== undefined && { tenant }), reservedAt, most })
     else this.#held.delete(by)
   }
 
   over(by: string): void {
     this.#held.delete(by)
+  }
+
+  /** Forgets calls of runs that the log forgets: their outcomes go with them. */
+  #gone(runs: readonly number[]): void {
+    for (const [by, { index }] of this.#held) if (runs.includes(index)) this.#held.delete(by)
   }
 
   holdAgain(held: Iterable<HeldCall>): void {
@@ -252,6 +258,7 @@ function layerOver(accounts: Budgets, { clock, limits }: Core): GatewayLayer {
 const heldBy = (caller: ModelCaller): Omit<HeldCall, 'reservedAt'> => ({
   by: callKey(caller),
   runId: caller.run.id,
+  index: caller.run.index,
   agent: caller.agent.name,
   ...(caller.run.tenant !== undefined && { tenant: caller.run.tenant }),
 })
@@ -432,6 +439,8 @@ export class Budgets {
       if (run && (!run.over || run.open > 0)) continue
       this.#heldAgain.delete(by)
       for (const [account, part] of held) account.pay(call.agent, part, part.amount)
+      const { most: _, ...notMade } = call
+      this.note(notMade)
     }
   }
 
