@@ -99,7 +99,7 @@ t.test('a call that the process died in is held in full until it is made again, 
 t.test(
   'whenever the process dies, the books have what the provider has billed, and never more than the limit',
   async (t) => {
-    for (let seed = 0; seed < howMany(25, 250); seed++) {
+    for (let seed = 0; seed < howMany(100, 1_000); seed++) {
       const problem = await playDeaths(seed)
       if (problem) return t.fail(`seed ${seed}: ${problem}`)
     }
