@@ -4,11 +4,15 @@ import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
 import type { Test } from 'tap'
 import t from 'tap'
+import { defineAgent } from '../../src/index.ts'
+import { httpApi } from '../../src/service/api/index.ts'
+import { listen } from '../../src/service/api/server.ts'
 import { DigestFold } from '../../src/service/digest/digest-fold.ts'
 import type { Screen } from '../../src/service/shared/screen.ts'
 import { Chat } from '../../src/service/terminal/chat.ts'
 import { remoteSource, remoteSources, type Said } from '../../src/service/terminal/source.ts'
 import { pluck } from '../kit/lists.ts'
+import { silent as noLines } from '../kit/team.ts'
 import { all, echo, stage } from '../team/stage.ts'
 import { FakeTerminal } from './fake-terminal.ts'
 
@@ -239,4 +243,28 @@ t.test('a service that does not answer is named, once, with what to do', async (
   t.equal(await chat.talk('hi'), false)
   t.match(terminal.text, /^error: http:\/\/127\.0\.0\.1:\d+\/agents\/ does not answer: .*ECONNREFUSED.*dramatis serve/)
   t.equal(terminal.text.trim().split('\n').length, 1)
+})
+
+t.test('who may not watch has a conversation all the same, with the questions of the own tasks', async (t) => {
+  const asks = defineAgent({
+    receive: async (_message, context) => `It is ${await context.ask('Which one?', { choices: ['red', 'green'] })}.`,
+  })
+  const team = stage(t, { a: asks })
+  const api = httpApi({ teams: { desk: team }, authorize: () => ({ id: 'ann', may: ['run'] }), logger: noLines })
+  const server = await listen(api, { port: 0, host: '127.0.0.1' })
+  t.teardown(() => server.close(0))
+  const terminal = new FakeTerminal()
+  const talking = new Chat({
+    source: remoteSource(server.url, 'ann'),
+    screen: terminal.screen as Screen,
+    input: terminal.keys,
+    tell: async () => {},
+    isTerminal: true,
+    signal: new AbortController().signal,
+  }).talk('choose')
+  await terminal.shows('? a asks: Which one?  1 red  2 green')
+  terminal.press('2\r')
+  await terminal.shows(/You, to a: green[\s\S]*It is green\./)
+  terminal.press('\u0004')
+  t.equal(await talking, true)
 })

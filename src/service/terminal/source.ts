@@ -7,6 +7,7 @@ import {
   type ContextInfo,
   createTeam,
   type Digest,
+  type DigestFact,
   type DigestQuestion,
   RunEndedError,
   type Team,
@@ -74,13 +75,14 @@ export function remoteSource(url: string, token: string | undefined, team?: stri
   const remote = { url: baseOf(url), token, team }
   const over = new AbortController()
   const agentOf = agentsOf(remote, over.signal)
+  const own = new OwnTasks()
   return {
     ...(team !== undefined && { team }),
-    watch: (signal) => watched(remote, signal),
+    watch: (signal) => watched(remote, own, signal),
     async restart(agent) {
       await ask(remote, 'POST', `api/agents/${encodeURIComponent(agent)}/restart${queryOf(remote)}`)
     },
-    say: (query, threadId) => talk(remote, query, threadId),
+    say: (query, threadId) => talk(remote, own, query, threadId),
     async answer({ runId, questionId, approval }, answer) {
       const body = { questionId, answer, ...(approval && { digest: approval.digest }) }
       await ask(remote, 'POST', `api/tasks/${encodeURIComponent(runId)}/answers`, { body })
@@ -155,23 +157,60 @@ async function teamsOf(remote: Remote, signal: AbortSignal): Promise<string[] | 
 /** Resolves after that many ms, or when the signal is aborted. */
 const pause = (ms: number, signal: AbortSignal): Promise<void> => setTimeout(ms, undefined, { signal }).catch(() => {})
 
-/** Lines of the digest; a service that is gone is tried again, and begins with the state of the team. */
-async function* watched(remote: Remote, signal: AbortSignal): AsyncGenerator<Digest> {
+/**
+ * Lines of the digest; a service that is gone is tried again, and begins with the state of the team. Who may not watch
+ * has lines of the own tasks.
+ */
+async function* watched(remote: Remote, own: OwnTasks, signal: AbortSignal): AsyncGenerator<Digest> {
   let wasThere = false
   while (!signal.aborted) {
     try {
       const response = await ask(remote, 'GET', `api/watch${queryOf(remote)}`, { accept: 'text/event-stream', signal })
       wasThere = true
+      own.isSeen = true
       for await (const { data } of events(response)) yield JSON.parse(data) as Digest
     } catch (error) {
       if (signal.aborted) return
+      if (error instanceof Refused && error.status === 403) return yield* own.lines(signal)
       if (!wasThere) throw error
     }
     await pause(AGAIN_MS, signal)
   }
 }
 
-function talk(remote: Remote, query: string, threadId: string): Talk {
+/** Events of one's own tasks that a conversation needs, as facts of the digest. */
+class OwnTasks {
+  /** True if the service shows all of the team. */
+  isSeen = false
+  #facts: DigestFact[] = []
+  #wake = () => {}
+
+  tell(type: string, { at, answerBy, ...said }: Record<string, unknown>): void {
+    if (this.isSeen || !/^(question|steer|run)\b/.test(type)) return
+    const time = {
+      at: Date.parse(String(at)),
+      ...(answerBy !== undefined && { answerBy: Date.parse(String(answerBy)) }),
+    }
+    this.#facts.push({ seq: 0, ...said, ...time, type, runId: String(said.runId) })
+    this.#wake()
+  }
+
+  async *lines(signal: AbortSignal): AsyncGenerator<Digest> {
+    while (!signal.aborted) {
+      const facts = this.#facts.splice(0)
+      if (facts.length > 0) yield { seq: 0, at: facts.at(-1)!.at, n: 0, facts }
+      else
+        await unlessAborted(
+          signal,
+          new Promise<void>((resolve) => {
+            this.#wake = resolve
+          }),
+        ).catch(() => {}) // it is left
+    }
+  }
+}
+
+function talk(remote: Remote, own: OwnTasks, query: string, threadId: string): Talk {
   const over = new AbortController()
   const { signal } = over
   const accept = 'text/event-stream'
@@ -189,6 +228,7 @@ function talk(remote: Remote, query: string, threadId: string): Talk {
           for await (const { event, data } of events(response)) {
             const said = Object(JSON.parse(data)) as Record<string, unknown>
             if (event === 'task') id ??= String(said.id)
+            own.tell(event, said)
             const type = SAID.find((name) => name === event)
             if (type && (!isCut || type === 'run.finished')) yield* words.of({ ...said, type } as RuntimeEvent<unknown>)
             if (event === 'run.finished') return yield ending(said.result)
