@@ -472,9 +472,8 @@ export class Budgets {
   /** Returns what is used of the limits of the team, of its tenants, and of these runs. */
   uses(runs: Iterable<RunState>): BudgetUse[] {
     for (const name of Object.keys(this.#config.perTenant?.of ?? {})) this.#ofTenant(name)
-    const now = this.#core.clock.now()
-    const all = [...this.#team, ...[...this.#tenants.values()].flat()].flatMap((each) => usesOf(each, null, now))
-    for (const run of runs) all.push(...this.#ofRun(run).flatMap((each) => usesOf(each, run.id, now)))
+    const all = [...this.#team, ...[...this.#tenants.values()].flat()].flatMap((each) => usesOf(each, null))
+    for (const run of runs) all.push(...this.#ofRun(run).flatMap((each) => usesOf(each, run.id)))
     return all
   }
 
@@ -633,7 +632,7 @@ const CHEAPEST_TOKENS = 2n
 /** Returns the time that a limit counts at most, in ms. */
 const timeOf = (period: Period | undefined): number => (period ? (period.windowMs ?? LONGEST[period.period]) : 0)
 
-function usesOf(account: Account, runId: string | null, now: number): BudgetUse[] {
+function usesOf(account: Account, runId: string | null): BudgetUse[] {
   const { unit, tenant = null, windowMs = null } = account.facts
   const inUnit = unit === 'tokens' ? Number : amountOf
   return Array.from(account.uses(), ({ limit, agent, used, held, freeInMs }) => ({
@@ -646,7 +645,7 @@ function usesOf(account: Account, runId: string | null, now: number): BudgetUse[
     held: inUnit(held),
     limit: inUnit(limit.most),
     windowMs,
-    freeAt: freeInMs === undefined ? null : Math.round(now + freeInMs),
+    freeAt: freeInMs === undefined ? null : Math.round(account.facts.wall + freeInMs), // the clock goes on meanwhile
   }))
 }
 
