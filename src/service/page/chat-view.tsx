@@ -126,7 +126,7 @@ function Exchange({ id, thread }: { id: string; thread: string }): JSX.Element |
         <TaskError task={task} />
         <footer class="row dim small">
           <Mark status={task.status} />
-          {task.speaker !== null && (
+          {task.speaker !== null && (isOpen || task.status === 'finished') && (
             <span>
               <Words text={task.speaker} /> {isOpen ? 'speaks now' : 'has spoken'}
             </span>
