@@ -96,6 +96,24 @@ t.test('a call that the process died in is held in full until it is made again, 
   t.match(useOf(await lives.next({ asleepMs: 24 * HOUR }), 'acme') ?? { used: 0 }, { used: 0 }, 'a new day')
 })
 
+t.test('what a dead call of one tenant has cost is told in no run of another', async (t) => {
+  const provider = new Provider()
+  provider.answers = () => (provider.asked === 1 ? never : undefined)
+  const lives = livesOf(provider, { budget: { perTenant: { each: { money: 0.0125 }, period: 'day' } } })
+  const { id } = (await lives.next()).launch('1', { tenant: 'beta' })
+  await lives.clock.advance(1_000)
+  const team = await lives.next({ resume: 'manual' })
+  void team.getRun(id)?.cancel()
+  await lives.clock.advance(1_000)
+  const run = team.launch('1', { tenant: 'acme', budget: { tokens: 1_000 } })
+  await lives.clock.advance(1_000)
+  t.match(useOf(team, 'beta'), { held: 0, limit: 0.0125 })
+  t.ok((useOf(team, 'beta')?.used ?? 0) > 0.01)
+  const told: unknown[] = []
+  for await (const event of run.events({ types: ['budget'] })) if (event.type === 'budget') told.push(event.tenant)
+  t.notOk(told.includes('beta'), JSON.stringify(told))
+})
+
 t.test(
   'whenever the process dies, the books have what the provider has billed, and never more than the limit',
   async (t) => {

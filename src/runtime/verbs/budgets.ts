@@ -506,7 +506,9 @@ export class Budgets {
     const named = own(perTenant.of ?? {}, tenant)
     const limit = named ?? perTenant.each
     const path = `budget.perTenant.${named ? `of.${tenant}` : 'each'}`
-    const made = limit ? this.#accounts(path, limit, () => this.#current, perTenant, tenant) : []
+    // a call of one tenant may end what a dead call of another holds: that is none of the first one's business
+    const runOf = () => (this.#current?.tenant === tenant ? this.#current : undefined)
+    const made = limit ? this.#accounts(path, limit, runOf, perTenant, tenant) : []
     if (this.#tenants.size >= MANY_TENANTS)
       for (const [name, all] of this.#tenants)
         if (all.every(({ used, held }) => used === 0n && held === 0n)) this.#tenants.delete(name)
