@@ -114,6 +114,41 @@ t.test('what a dead call of one tenant has cost is told in no run of another', a
   t.notOk(told.includes('beta'), JSON.stringify(told))
 })
 
+t.test('a tenant whose call waits is not forgotten among a thousand others', async (t) => {
+  const provider = new Provider()
+  provider.answers = () => never
+  const period = 'day'
+  const lives = new Lives(
+    { ...cast, bob: cast.ann, cid: cast.ann },
+    {
+      models: { default: provider },
+      prices,
+      budget: { perTeam: { money: 0.0215, period }, perTenant: { each: { money: 0.0105 }, period } },
+      orchestration: {
+        strategy: 'custom',
+        async run(script, query) {
+          const [agent = '', what] = query.split(': ')
+          return what === undefined ? 'nothing' : (await script.request(agent, what)).content
+        },
+      },
+    },
+  )
+  const team = await lives.next()
+  const large = team.launch('ann: 2 1')
+  await lives.clock.advance(10)
+  team.launch('bob: 1', { tenant: 'acme' })
+  await lives.clock.advance(10)
+  t.equal(provider.asked, 2, 'it waits for what the team has left')
+  for (let n = 0; n < 1_001; n++) team.launch('nothing', { tenant: `${n}` })
+  await lives.clock.advance(1_000)
+  team.launch('cid: 1', { tenant: 'acme' })
+  await lives.clock.advance(10)
+  void large.cancel()
+  await lives.clock.advance(1_000)
+  t.equal(provider.asked, 3, 'one of the two: both would pass the limit of their tenant')
+  t.match(useOf(team, 'acme'), { used: 0, limit: 0.0105 })
+})
+
 t.test(
   'whenever the process dies, the books have what the provider has billed, and never more than the limit',
   async (t) => {

@@ -140,6 +140,12 @@ export class Account {
     return this.#held
   }
 
+  /** True if nothing counts in it: no usage, and no agent that works or waits. */
+  get isEmpty(): boolean {
+    this.#forget()
+    return this.#members.size === 0
+  }
+
   get unit(): Unit {
     return this.#options.unit ?? 'tokens'
   }

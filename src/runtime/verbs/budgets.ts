@@ -510,8 +510,7 @@ export class Budgets {
     const runOf = () => (this.#current?.tenant === tenant ? this.#current : undefined)
     const made = limit ? this.#accounts(path, limit, runOf, perTenant, tenant) : []
     if (this.#tenants.size >= MANY_TENANTS)
-      for (const [name, all] of this.#tenants)
-        if (all.every(({ used, held }) => used === 0n && held === 0n)) this.#tenants.delete(name)
+      for (const [name, all] of this.#tenants) if (all.every(({ isEmpty }) => isEmpty)) this.#tenants.delete(name)
     this.#tenants.set(tenant, made)
     return made
   }
