@@ -388,6 +388,41 @@ t.test('words of a run that is cancelled or fails are told as unread', async (t)
   })
 })
 
+t.test('words that are checked while the run ends come too late, and nobody has refused them', async (t) => {
+  for (const [when, end] of [
+    ['before', 'finished'],
+    ['beside', 'aborted'],
+  ] as const) {
+    const [answer, checking, hold] = [gate(), gate(), gate()]
+    const check: Guardrail<string>['check'] = async (text) => {
+      if (text === 'go') return
+      checking.open()
+      await hold.opened
+    }
+    const { team } = steered(
+      t,
+      async () => {
+        await answer.opened
+        return 'done'
+      },
+      { guardrails: { input: [{ name: 'slow', when, check }] } },
+    )
+    const run = team.launch('go', { threadId: 'ann' })
+    const late = run.steer('Faster.')
+    late.catch(() => {})
+    await checking.opened
+    if (end === 'aborted') await run.cancel()
+    answer.open()
+    await run.result
+    t.equal(run.status, end)
+    await t.rejects(late, {
+      code: 'RUN_ENDED',
+      message: 'The task has ended; send it as the next message of thread "ann".',
+    })
+    hold.open()
+  }
+})
+
 t.test('a call that fails has not said them: the next attempt reads them', async (t) => {
   const person = new Person()
   const { team, told } = steered(

@@ -158,9 +158,14 @@ export class Steers {
 
   async #passed(checks: readonly Guardrail<string>[], text: string, place: GuardedPlace): Promise<string> {
     const { ended } = place.run
-    const passed = await this.#guards.inOrder(checks.filter(isBefore), text, place, ended)
-    await this.#guards.atOnce(checks.filter(isBeside), passed, place, ended)
-    return passed
+    try {
+      const passed = await this.#guards.inOrder(checks.filter(isBefore), text, place, ended)
+      await this.#guards.atOnce(checks.filter(isBeside), passed, place, ended)
+      return passed
+    } catch (error) {
+      assertGoesOn(place.run) // the end of a run cuts its checks: they have refused nothing
+      throw error
+    }
   }
 
   /** Tells agents with code, for their `observe`. A message that one of them refuses is a dead letter. */
