@@ -264,7 +264,7 @@ export class Account {
   }
 
   #refused(limit: Limit, amount: bigint, kept: bigint): Refusal {
-    const retryAfterMs = this.#retryAfter(this.#used + kept + amount - limit.most)
+    const retryAfterMs = this.#retryAfter(this.#used + kept + amount - limit.most, undefined, kept)
     this.#reached(undefined, limit, REACHED)
     return { account: this, limit, used: this.#used, held: this.#held, kept, retryAfterMs }
   }
@@ -392,11 +392,16 @@ export class Account {
     if (isForgetful && used === 0n && held === 0n && !isWorking) this.#members.delete(agent)
   }
 
-  /** Returns the time in ms until that much is forgotten, of one agent or of all. */
-  #retryAfter(amount: bigint, of?: Member): number | undefined {
+  /**
+   * Returns the time in ms until that much is forgotten, of one agent or of all. `kept`: the part of it that is no
+   * usage, but kept for others until the period is over.
+   */
+  #retryAfter(amount: bigint, of?: Member, kept = 0n): number | undefined {
     const { windowMs = 0, now, wall } = this.#options
-    if (this.#periodEnd !== undefined && wall)
-      return (of ?? { used: this.#used }).used > 0n ? this.#periodEnd - wall() : undefined
+    if (this.#periodEnd !== undefined && wall) {
+      const { used } = of ?? { used: this.#used }
+      return used > 0n && amount <= used + kept ? this.#periodEnd - wall() : undefined
+    }
     let left = amount
     for (const paid of this.#paid) {
       if (of && paid.member !== of) continue
@@ -718,5 +723,6 @@ function usedUpText(
   const free = freeAt === undefined ? '' : ` Free again at ${calendar?.text(freeAt) ?? new Date(freeAt).toISOString()}.`
   const least = agent === undefined ? 'a call costs' : 'the call can cost'
   const needs = `${least}${agent === undefined ? ' at least' : ''} ${shown(asked)}${isMoney ? ` ${of}` : ''}`
-  return `${isMoney ? 'No money is' : 'No tokens are'} left${whose || who}: ${shown(used)} of ${shown(limit.most)} ${of}${when}, ${shown(held)} held${keeps}; ${needs} (${limit.path}).${free}`
+  const never = asked > limit.most ? ' It never fits: raise the limit, or lower maxOutputTokens.' : ''
+  return `${isMoney ? 'No money is' : 'No tokens are'} left${whose || who}: ${shown(used)} of ${shown(limit.most)} ${of}${when}, ${shown(held)} held${keeps}; ${needs} (${limit.path}).${free}${never}`
 }

@@ -107,6 +107,10 @@ t.test('an account begins anew at the boundary; a call counts where it was reser
     code: 'BUDGET_EXCEEDED',
     details: { option: 'budget.perTeam.money', unit: 'EUR', freeAt: Date.parse('2026-03-29T22:00:00Z') },
   })
+  await t.rejects(ask(101n), {
+    message: /the call can cost [\d.]+ EUR \(budget\.perTeam\.money\)\. It never fits: raise the limit/,
+    details: { freeAt: null, retryAfterMs: undefined },
+  })
   now.wall -= 3_600_000
   t.equal(account.used, 100n, 'a clock that is set back begins no period again')
   now.wall += 24 * 3_600_000
