@@ -104,7 +104,7 @@ export const byName =
   (accepted: string, check: Check): Check =>
   (value, path) => {
     if (!isObject(value)) throw refused(path, value, accepted)
-    for (const [name, each] of Object.entries(value)) check(each, `${path}.${name}`)
+    for (const [name, each] of reading(path, () => Object.entries(value))) check(each, `${path}.${name}`)
   }
 
 export function methods(...names: readonly string[]): Check {
@@ -140,7 +140,8 @@ export function shape<T>(fields: Fields<T>, ...required: readonly (keyof T)[]): 
   }
 }
 
-function noSuchOption(path: string, key: string, known: readonly string[]): ConfigurationError {
+/** Returns the error for an option that does not exist, with the one that is meant. */
+export function noSuchOption(path: string, key: string, known: readonly string[]): ConfigurationError {
   const meant = optionMeant(key, known)
   const advice = meant === undefined ? 'remove it.' : `did you mean "${meant}"?`
   const accepted = known.join(', ')

@@ -49,6 +49,7 @@ const refused: Record<string, [options: unknown, path: string, got: string, says
     [play(hostile('agentOrder', { strategy: 'sequential' })), 'orchestration.agentOrder', thrown],
     [hostile('clock', team), 'clock', thrown],
     [{ ...team, logger: hostile('info') }, 'logger', thrown],
+    [{ ...team, tenants: { weights: hostile('acme') } }, 'tenants.weights', thrown],
   ],
   'a proxy that was revoked': [
     [

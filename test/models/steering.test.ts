@@ -462,6 +462,9 @@ t.test('words come as parts, too', async (t) => {
   t.match(model.requests[1]!.messages.at(-1)!.content, [{ type: 'text', text: 'Like this:' }, { type: 'image' }])
   await t.rejects(person.run.steer('  '), { code: 'CONFIGURATION', details: { path: 'words' } })
   await t.rejects(person.run.steer('x', { when: 'now' } as never), { code: 'CONFIGURATION' })
+  await t.rejects(person.run.steer('x', { whne: 'next' } as never), {
+    message: 'whne: there is no such option; did you mean "when"? Accepted: to, when, id, by.',
+  })
 })
 
 t.test('words at any moment around the end are read or unread, never neither', async (t) => {

@@ -456,7 +456,7 @@ t.test('a limit in money needs prices, one for each model that is named, and a t
     [{ budget: { perRun: { money: 0 } } }, 'budget.perRun.money', /0\.000000001/],
     [{ prices: { currency: 'EUR', models: { small: { input: 1 } } } }, 'prices.models.small.output', /prices/],
     [{ prices: { currency: '', models: {} } }, 'prices.currency', /EUR/],
-    [{ tenants: { weights: { acme: 0 } } }, 'tenants.weights.acme', /above 0/],
+    [{ tenants: { weights: { acme: 1e-7 } } }, 'tenants.weights.acme', /a weight from 0\.000001 to/],
   ] as const)
     t.match(errorFor(options), { details: { path }, message })
   const { default: only } = models

@@ -147,7 +147,7 @@ const tenants = shape<TenantsConfig>({
   weights: byName(
     'an object with weights by tenant',
     rule(
-      'a weight above 0, at most 1,000,000',
+      'a weight from 0.000001 to 1,000,000',
       (value) => typeof value === 'number' && value >= 1 / MOST_WEIGHT && value <= MOST_WEIGHT,
     ),
   ),

@@ -14,7 +14,7 @@ import {
 import { checkBySchema } from '../../actors/definition/schema.ts'
 import { ANY_OTHER, type ApprovalRule } from '../../actors/definition/tool.ts'
 import { laterSchema } from '../../json-schema/later-schema.ts'
-import { isObject, refused, refusedAs } from '../../shared/checks.ts'
+import { isObject, noSuchOption, refused, refusedAs } from '../../shared/checks.ts'
 import { AnswerRefusedError, ConfigurationError } from '../../shared/errors.ts'
 import { digestOf } from '../../shared/random.ts'
 import { visible } from '../../shared/text.ts'
@@ -56,7 +56,7 @@ export function readAnswerOptions(given: AnswerOptions): AnswerOptions {
   if (!isObject(given)) throw refused('options', given, 'an object')
   const { by, digest, approveOwn, ...others } = given
   const [unknown] = Object.keys(others)
-  if (unknown !== undefined) throw refusedAs(unknown, 'there', 'by, digest, approveOwn', 'Remove it.')
+  if (unknown !== undefined) throw noSuchOption(unknown, unknown, ['by', 'digest', 'approveOwn'])
   if (approveOwn !== undefined && typeof approveOwn !== 'boolean')
     throw refused('approveOwn', approveOwn, 'true or false')
   if (digest !== undefined && typeof digest !== 'string') throw refused('digest', digest, 'a text')

@@ -16,7 +16,7 @@ import type { Guardrail } from '../../actors/definition/role.ts'
 import { asksForSummary } from '../../actors/model/summary.ts'
 import { ASKS, copyId, MANY, NOBODY, SEND } from '../../mailbox/frame.ts'
 import { withParts } from '../../mailbox/parts.ts'
-import { isObject, refused, refusedAs } from '../../shared/checks.ts'
+import { isObject, noSuchOption, refused } from '../../shared/checks.ts'
 import {
   CancelledError,
   type DramatisError,
@@ -55,7 +55,7 @@ export function readSteerOptions(given: SteerOptions): SteerOptions {
   if (!isObject(given)) throw refused('options', given, 'an object')
   const { to, when, id, by, ...others } = given
   const [unknown] = Object.keys(others)
-  if (unknown !== undefined) throw refusedAs(unknown, 'there', 'to, when, id, by', 'Remove it.')
+  if (unknown !== undefined) throw noSuchOption(unknown, unknown, ['to', 'when', 'id', 'by'])
   const isName = (name: unknown) => typeof name === 'string' && name !== '' && name.length <= LONGEST_ID
   for (const [option, value] of Object.entries({ to, id }))
     if (value !== undefined && !isName(value)) throw refused(option, value, `a text of 1 to ${LONGEST_ID} characters`)
