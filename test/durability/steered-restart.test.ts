@@ -28,8 +28,8 @@ t.test('what was said before a restart is read behind it, once', async (t) => {
   const before = teamOn(t, disk, never)
   const run = before.launch('How long?', { runId: 'one' })
   await asked.opened
-  const { at } = await run.steer('In metres.', { id: 'a' })
-  await before.close()
+  const { at, settled } = await run.steer('In metres.', { id: 'a' })
+  await Promise.all([t.rejects(settled, { message: /is interrupted/ }), before.close()])
 
   const model = new FakeModel(() => 'one metre')
   const after = teamOn(t, disk, model)

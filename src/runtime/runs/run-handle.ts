@@ -282,7 +282,10 @@ export class RunHandle<T> implements Run<T> {
     const said = await this.host.say(this.state, parts ?? text, options)
     await this.host.written()
     const { result } = this
-    const settledAs = () => this.state.steering?.outcomeOf(said) ?? 'unread'
+    const settledAs = () => {
+      if (this.#status === 'interrupted') throw hasEnded(this.state, true, this.#finished?.error)
+      return this.state.steering?.outcomeOf(said) ?? 'unread'
+    }
     const { id, at, text: kept, to, by } = said
     return {
       ...this.host.redactor.data({ id, at, text: kept, to, by }),

@@ -279,7 +279,8 @@ export interface SteerReceipt extends Omit<SteerInfo, 'settled'> {
   readonly readBy: readonly string[]
   /**
    * Resolves when the run has ended: 'unread' if the agent that they were for has not read them, or without `to` the
-   * one that has given the answer; in a run that fails, or that no model speaks for, if nobody has.
+   * one that has given the answer; in a run that fails, or that no model speaks for, if nobody has. Rejects for a run
+   * that is interrupted: the words stay with it, and are read when it goes on.
    */
   readonly settled: Promise<'read' | 'unread'>
 }
