@@ -2,7 +2,9 @@
  * A process of the cluster. Its parent sends what to do, and it answers each with the same number. SIGTERM gives its
  * shards over to the others.
  */
-import { type ClusterOptions, type ClusterRun, createTeam, RunEndedError } from 'dramatis'
+import { appendFileSync } from 'node:fs'
+import { type ClusterOptions, type ClusterRun, createTeam, defineTool, RunEndedError } from 'dramatis'
+import { z } from 'zod'
 
 export interface MemberSettings {
   readonly cluster: ClusterOptions & { url: string }
@@ -12,15 +14,26 @@ export interface MemberSettings {
 
 export interface Asked {
   readonly number: number
-  readonly ask: 'submit' | 'outcome' | 'say' | 'shards'
+  readonly ask: 'submit' | 'outcome' | 'say' | 'agree' | 'shards'
   readonly id: string
 }
 
 const { cluster, effects } = JSON.parse(process.argv[2] ?? '') as MemberSettings
 
+/** Needs two people that agree. */
+const pay = defineTool({
+  name: 'pay',
+  description: 'Pays an order.',
+  input: z.object({ order: z.string() }),
+  approval: { quorum: 2 },
+  run: ({ order }) => appendFileSync(effects, `paid ${order}\n`),
+})
+
+const clerk = { module: new URL('./clerk.js', import.meta.url), concurrency: 64, data: { effects }, tools: [pay] }
 const team = createTeam({
   agents: [
-    { name: 'clerk', module: new URL('./clerk.js', import.meta.url), concurrency: 64, data: { effects } },
+    { name: 'clerk', ...clerk },
+    { name: 'closer', ...clerk },
     { name: 'helper', module: new URL('./helper.js', import.meta.url) },
   ],
   orchestration: { strategy: 'sequential', agentOrder: ['clerk'] },
@@ -37,6 +50,7 @@ async function done({ ask, id }: Asked): Promise<unknown> {
   runs.set(id, run)
   if (ask === 'submit') return run.shard
   if (ask === 'say') return said(run)
+  if (ask === 'agree') return agreed(run)
   const { success, finalOutput, error } = await run.result()
   return { success, finalOutput, code: error?.code ?? null }
 }
@@ -50,6 +64,16 @@ async function said(run: ClusterRun): Promise<{ at: number | null }> {
     if (error instanceof RunEndedError) return { at: null }
     throw error
   }
+}
+
+const PEOPLE = ['ann', 'bob', 'eve']
+
+/** Lets somebody agree to what the run asks: it may be one who has. */
+async function agreed(run: ClusterRun): Promise<number> {
+  const questions = await run.questions()
+  const id = PEOPLE[Math.floor(Math.random() * PEOPLE.length)]!
+  for (const { questionId } of questions) await run.answer(questionId, 'yes', { by: { id } })
+  return questions.length
 }
 
 await team.start()

@@ -6,7 +6,7 @@ import { processFaults, underNemesis } from './nemesis.ts'
 
 /** Tests that what was accepted ends once. `seconds`: how long a seed plays in `npm test`, and in `npm run test:deep`. */
 export function endsOnce(name: string, seconds: { plain: number; deep: number }, deepSeeds: number): void {
-  const { DRAMATIS_NEMESIS_SECONDS, DRAMATIS_NEMESIS_SEED } = process.env
+  const { DRAMATIS_NEMESIS_SECONDS, DRAMATIS_NEMESIS_SEED, DRAMATIS_NEMESIS_ASKING } = process.env
   const { skip, start } = engines.find((engine) => engine.name === name)!
   const seeds = DRAMATIS_NEMESIS_SEED
     ? [Number(DRAMATIS_NEMESIS_SEED)]
@@ -22,6 +22,7 @@ export function endsOnce(name: string, seconds: { plain: number; deep: number },
         rate: 4,
         seed,
         faults: [...processFaults(3_000), ...engine.faults],
+        asking: Number(DRAMATIS_NEMESIS_ASKING ?? howMany(0, 2) / 10),
         patienceMs: engine.patienceMs,
       })
       const { ends: _, ...counted } = report

@@ -88,6 +88,8 @@ export interface NemesisOptions {
    * Clients ask for the outcome at the process that accepted, submit nothing again that was accepted, and say nothing.
    */
   readonly once?: boolean
+  /** Share of the runs that need two people who agree, and are handed on then. Default: 0. */
+  readonly asking?: number
 }
 
 export async function underNemesis(options: NemesisOptions): Promise<Report> {
@@ -112,6 +114,11 @@ export async function underNemesis(options: NemesisOptions): Promise<Report> {
     }
     const say = (run: string) =>
       insist(() => any().ask('say', run, 4_000).catch(unknown)) as Promise<{ at?: number | null } | undefined>
+    /** People look again and again, at any process, until the run has its end. */
+    const agree = async (run: string) => {
+      await any().ask('agree', run, 4_000)
+      return ends.has(run) || undefined
+    }
     let owner = any()
     const submit = async () => {
       const asked = any()
@@ -120,6 +127,7 @@ export async function underNemesis(options: NemesisOptions): Promise<Report> {
       return shard
     }
     if ((await insist(submit)) !== undefined) accepted.add(id)
+    if (id.endsWith('asks')) void insist(() => agree(id))
     const speaks = !options.once && Math.random() < SPOKEN
     const said = speaks ? await say(id) : undefined
     const end = await insist(() => (options.once ? owner : any()).ask('outcome', id, 4_000).catch(unknown))
@@ -135,7 +143,7 @@ export async function underNemesis(options: NemesisOptions): Promise<Report> {
     let isLoading = true
     const load = async () => {
       for (let n = 0; isLoading; n++) {
-        clients.push(client(`run ${n}`))
+        clients.push(client(`run ${n}${Math.random() < (options.asking ?? 0) ? ' asks' : ''}`))
         await sleep(1_000 / rate)
       }
     }
@@ -194,7 +202,9 @@ function judged(
     wrong: finished.filter(([id, { finalOutput }]) => finalOutput !== `order ${id}: h1,h2,h3`).map(([id]) => id),
     doubled: [...times].filter(([, count]) => count > 1).map(([line]) => line),
     missing: finished
-      .flatMap(([id]) => [`booked order ${id}`, `thanked order ${id}`])
+      .flatMap(([id]) =>
+        ['booked', 'thanked', ...(id.endsWith('asks') ? ['paid'] : [])].map((what) => `${what} order ${id}`),
+      )
       .filter((line) => !times.has(line)),
   }
 }
