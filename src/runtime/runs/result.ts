@@ -285,7 +285,8 @@ function exchangeOf(run: RunState, answer: string): ModelMessage[] {
 }
 
 /**
- * Result of a run. `success: true` with `failures`: the result is partial.
+ * Result of a run. `success: true` with `failures`: the result is partial. `data` is null where the run has failed; its
+ * type lets a script read a field of it without a look at `success`, and throw there.
  *
  * @example
  * const result = await team.execute('Should we migrate?')
@@ -333,7 +334,7 @@ export type MultiAgentResult<T = undefined> = {
   toJSON(): object
 } & (
   | { success: true; finalOutput: string; data: T; error: null }
-  | { success: false; finalOutput: string | null; data: null; error: DramatisError }
+  | { success: false; finalOutput: string | null; data: never; error: DramatisError }
 )
 
 export type RunEnding<T> = { finalOutput: string; data: T } | { error: DramatisError }
