@@ -38,7 +38,11 @@ export async function lookAt({ url, name = 'default' }: { url: string; name?: st
       const held = shards.filter(({ owner }) => owner === member.id)
       return { ...member, shards: held.map(({ shard }) => shard) }
     })
-    return { members: members.sort((one, other) => (one.id < other.id ? -1 : 1)), shards, names: [...names, name] }
+    return {
+      members: members.sort((one, other) => (one.id < other.id ? -1 : 1)),
+      shards,
+      names: [...new Set([...names, name])],
+    }
   } finally {
     await brokers.leave()
   }

@@ -160,8 +160,8 @@ export class PostgresStore implements ClusterStore {
       this.#database.ask<MemberRow>(MEMBERS, [this.#cluster, this.#shards, suspectMs, ttlMs]),
     ])
     await this.#tellOfCuts(shards.rows, timeline)
-    for (const { shard, claim } of shards.rows)
-      for (const log of this.#logs) if (log.shard === shard && log.claim !== claim) void log.compare()
+    const claims = new Map(shards.rows.map(({ shard, claim }) => [shard, claim]))
+    for (const log of this.#logs) if (claims.get(log.shard) !== log.claim) void log.compare()
     const free = this.#database.isInGrace ? [] : shards.rows.filter((row) => row.free).map(({ shard }) => shard)
     const shardsOf = (id: string) => shards.rows.filter(({ owner }) => owner === id).map(({ shard }) => shard)
     return { members: members.rows.map((row) => memberOf(row, shardsOf(row.id))), free }

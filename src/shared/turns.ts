@@ -3,7 +3,7 @@
  * tenant counts what it was given, divided by its weight; whoever waits and has had least is next. One that comes after
  * a while begins where the others are: it is next, and what it did not use before is not made up for.
  */
-import { own } from './values.ts'
+import { groupedBy, own } from './values.ts'
 
 /** Number of tenants from which on those are forgotten that wait for nothing. */
 const MANY = 1_000
@@ -39,7 +39,7 @@ export class Turns {
 
   /** Returns the items in the order of the turns; those of one tenant stay in theirs. Nothing is noted. */
   order<T>(items: readonly T[], tenantOf: (item: T) => string, costOf: (item: T) => number): readonly T[] {
-    const byTenant = grouped(items, tenantOf)
+    const byTenant = groupedBy(items, tenantOf)
     if (byTenant.size <= 1) return items
     const trial = new Turns(this.#weights)
     for (const tenant of byTenant.keys()) trial.#given.set(tenant, this.#of(tenant))
@@ -58,15 +58,4 @@ export class Turns {
   #of(tenant: string): number {
     return Math.max(this.#given.get(tenant) ?? 0, this.#now)
   }
-}
-
-function grouped<T>(items: readonly T[], keyOf: (item: T) => string): Map<string, T[]> {
-  const groups = new Map<string, T[]>()
-  for (const item of items) {
-    const key = keyOf(item)
-    const group = groups.get(key)
-    if (group) group.push(item)
-    else groups.set(key, [item])
-  }
-  return groups
 }

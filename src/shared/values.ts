@@ -58,6 +58,18 @@ export function picked<Value>(
   return Object.fromEntries(found)
 }
 
+/** Returns the items by their keys, each group in their order. */
+export function groupedBy<Item>(items: Iterable<Item>, keyOf: (item: Item) => string): Map<string, Item[]> {
+  const groups = new Map<string, Item[]>()
+  for (const item of items) {
+    const key = keyOf(item)
+    const known = groups.get(key)
+    if (known) known.push(item)
+    else groups.set(key, [item])
+  }
+  return groups
+}
+
 /**
  * Returns one text for each JSON value, independent of the order of its keys: that of RFC 8785. Values are equal if
  * their texts are equal.

@@ -4,6 +4,7 @@ import { NO_TOKENS } from '../../actors/definition/model.ts'
 import { idOf } from '../../mailbox/frame.ts'
 import { NOT_YET } from '../../mailbox/mailbox.ts'
 import { systemClock } from '../../shared/clock.ts'
+import { groupedBy } from '../../shared/values.ts'
 import { ORCHESTRATOR_INDEX, statusOf, sumOf } from '../host/directory.ts'
 import type { Incarnation } from '../host/incarnation.ts'
 import { directoryOf, type RunState } from '../host/run.ts'
@@ -210,7 +211,7 @@ function doingsOfTurn(turn: TurnNode, begin: number, now: number): Wait[] {
 }
 
 function knownWaits(turn: TurnNode): Wait[] {
-  return Array.from(grouped(turn.waits, kindOf), ([kind, waits]) => ({
+  return Array.from(groupedBy(turn.waits, kindOf), ([kind, waits]) => ({
     ...whose(turn),
     for: [...new Set(waits.flatMap(subjectOf))],
     kind,
@@ -227,7 +228,7 @@ const slowIf = (isSlow: boolean, ms: number | false) => (isSlow && ms !== false 
 
 function ownWaits(turn: TurnNode, { doings }: Incarnation): Wait[] {
   return Array.from(
-    grouped(doings.openIn(turn.envelope.turn), ({ kind }) => kind),
+    groupedBy(doings.openIn(turn.envelope.turn), ({ kind }) => kind),
     ([kind, all]) => ({
       ...whose(turn),
       for: [...new Set(all.flatMap(({ name }) => name || []))],
@@ -235,17 +236,6 @@ function ownWaits(turn: TurnNode, { doings }: Incarnation): Wait[] {
       since: Math.min(...all.map(({ since }) => since)),
     }),
   )
-}
-
-export function grouped<Item>(items: Iterable<Item>, keyOf: (item: Item) => string): Map<string, Item[]> {
-  const groups = new Map<string, Item[]>()
-  for (const item of items) {
-    const key = keyOf(item)
-    const known = groups.get(key)
-    if (known) known.push(item)
-    else groups.set(key, [item])
-  }
-  return groups
 }
 
 const whose = ({ agent, envelope }: TurnNode) => ({

@@ -1,6 +1,7 @@
 /** The open turns of a team, what they do and how long, and what people should look at. */
 
 import type { Timer } from '../../shared/clock.ts'
+import { groupedBy } from '../../shared/values.ts'
 import type { Reader } from '../host/journal.ts'
 import type { Supervisor } from '../supervision/host.ts'
 import type { Wait } from '../views/digest-line.ts'
@@ -15,13 +16,13 @@ import {
   troublesIn,
   worstOf,
 } from '../views/slow.ts'
-import { doingsOf, grouped, waitsAndWorkOf, waitsOf } from './digest-state.ts'
+import { doingsOf, waitsAndWorkOf, waitsOf } from './digest-state.ts'
 
 /** Returns the turns that are under way, the oldest first. */
 export function openTurnsOf(host: Supervisor): OpenTurn[] {
   const now = host.clock.now()
   const inTurns = doingsOf(host).filter(({ turnSince }) => turnSince !== undefined)
-  const byTurn = grouped(inTurns, ({ agent, turn }) => `${agent} ${turn}`)
+  const byTurn = groupedBy(inTurns, ({ agent, turn }) => `${agent} ${turn}`)
   return Array.from(byTurn.values(), (all): OpenTurn => {
     all.sort((one, other) => one.since - other.since)
     const [{ runId, agent, turn, turnSince, since }] = all as [Wait]

@@ -1,7 +1,7 @@
 /** Lists of a team over several processes: each shard has a part of them, and a page has a place in every part. */
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import { ConfigurationError } from '../../index.ts'
-import { own } from '../../shared/values.ts'
+import { groupedBy, own } from '../../shared/values.ts'
 import type { Operation } from '../http/routes.ts'
 import { WORST_FIRST } from './merged-digest.ts'
 
@@ -73,7 +73,7 @@ export function mergedList({ name, query }: Asked, parts: readonly Part[]): Part
   }
   const { cycles, judgement } = othersOf(parts)
   const others = { ...(name === 'listWaits' && { cycles }), ...(name === 'listTurns' && { judgement }) }
-  if (joined) return { ...others, [items]: [...byName(all).values()].map(joined) }
+  if (joined) return { ...others, [items]: Array.from(groupedBy(all, ({ name }) => String(name)).values(), joined) }
   if (cursor === undefined) return { ...others, [items]: all }
   const page = all.slice(0, Number(query.limit))
   const hasMore = page.length < all.length || parts.some(({ next }) => typeof next === 'string')
@@ -94,12 +94,6 @@ function othersOf(parts: readonly Part[]) {
     cycles: parts.flatMap(({ cycles }) => (cycles as unknown[] | undefined) ?? []),
     judgement: { state: STATES[worst], sentences: judgements.flatMap(({ sentences }) => sentences) },
   }
-}
-
-function byName(all: readonly Item[]): Map<string, Item[]> {
-  const named = new Map<string, Item[]>()
-  for (const item of all) named.set(String(item.name), [...(named.get(String(item.name)) ?? []), item])
-  return named
 }
 
 function joinedAgents(agents: readonly Item[]): Item {
