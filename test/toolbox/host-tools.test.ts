@@ -192,7 +192,7 @@ t.test('what stops the turn stops the tool', async (t) => {
 })
 
 t.test(
-  'events tell of each call, with what went in; the trace does not have that, and the log has neither',
+  'events tell of each call, with what went in and came out; neither the trace nor the log has that',
   async (t) => {
     const lines: string[] = []
     const write = (fields: object, text: string) => void lines.push(JSON.stringify(fields) + text)
@@ -201,7 +201,7 @@ t.test(
       ({ log, progress, agent, runId }) => {
         progress('half')
         log.info({ step: 2 }, `for ${agent} ${runId.length > 0}`)
-        return 1
+        return 'x'.repeat(70_000)
       },
       { name: 'talk' },
     )
@@ -220,16 +220,17 @@ t.test(
     const result = await team.execute('go')
     const [started, finished, , progress] = events
     t.match(started, { type: 'tool.started', agent: 'ann', tool: 'add', input: { a: 41 }, runId: result.runId })
-    t.match(finished, { type: 'tool.finished', callId: started!.callId, tool: 'add', error: null })
+    t.match(finished, { type: 'tool.finished', callId: started!.callId, tool: 'add', output: { sum: 42 }, error: null })
     t.match(progress, { type: 'tool.progress', tool: 'talk', note: 'half' })
-    t.match(events.at(-1), { type: 'tool.finished', tool: 'add', error: { code: 'TOOL_INPUT' } })
+    t.match(events[4], { type: 'tool.finished', tool: 'talk', output: `"${'x'.repeat(65_535)}…` })
+    t.match(events.at(-1), { type: 'tool.finished', tool: 'add', output: undefined, error: { code: 'TOOL_INPUT' } })
     t.equal(events.length, 7)
     const traced = result.orchestrationTrace.events.filter(({ eventType }) => eventType.startsWith('tool.'))
     t.equal(traced.length, 7)
-    t.notMatch(JSON.stringify(traced), '41')
+    t.notMatch(JSON.stringify(traced), /41|sum/)
     t.match(traced[1], { eventType: 'tool.finished', agent: 'ann', details: { tool: 'add', error: null } })
     t.match(lines.join(), `"step":2,"agent":"ann","runId":"${result.runId}","tool":"talk"`)
-    t.notMatch(lines.join(), '41')
+    t.notMatch(lines.join(), /41|sum/)
   },
 )
 

@@ -20,9 +20,9 @@ t.test('a tool in a module runs in the thread of its agent', async (t) => {
   t.match(events, [
     { type: 'tool.started', agent: 'ann', tool: 'record', input: { file } },
     { type: 'tool.progress', tool: 'record', note: 'run 1' },
-    { type: 'tool.finished', tool: 'record', durationMs: Number, error: null },
+    { type: 'tool.finished', tool: 'record', durationMs: Number, output: { runs: 1, threadId: Number }, error: null },
     { type: 'tool.started', tool: 'shout', input: { text: 'hey' } },
-    { type: 'tool.finished', tool: 'shout' },
+    { type: 'tool.finished', tool: 'shout', output: 'HEY' },
   ])
 })
 

@@ -31,7 +31,7 @@ import { type Envelope, MISMATCH_MODES, type OnMismatch, RINGS } from '../../mai
 import type { Scheduler } from '../../shared/clock.ts'
 import { type DramatisError, type ErrorCode, type ErrorData, errorData } from '../../shared/errors.ts'
 import { thrownData } from '../../shared/thrown.ts'
-import type { ToolEvent } from './records.ts'
+import type { ToolEvent, ToolFinished } from './records.ts'
 
 export interface OwnFrame {
   memory: Memory
@@ -132,7 +132,7 @@ export class HostFrames {
  * passed on.
  */
 
-/** Maximum length of a message, and of the details as JSON. */
+/** Maximum length of a message, of the details as JSON, and of a tool's output as JSON. */
 const LONGEST = 65_536
 
 /** Returns the error; undefined if the value is none. */
@@ -156,6 +156,12 @@ function isShort(details: unknown): details is Record<string, unknown> {
   }
 }
 
+/** Returns the field that says what a tool has returned, from its output as JSON: '' and undefined are none. */
+export function outputField(json: string | undefined): Pick<ToolFinished, 'output'> {
+  if (!json) return {}
+  return { output: json.length <= LONGEST ? jsonIn(json) : `${json.slice(0, LONGEST)}…` }
+}
+
 /** Returns the tool event of a frame; undefined if it has none. A step that is a tool call carries the call's id. */
 export function toolEventOf(memory: Memory, at: number, agent: string): ToolEvent | undefined {
   if ((flagsOf(memory, at) & HAS_THREAD) === 0) return undefined
@@ -175,6 +181,7 @@ export function toolEventOf(memory: Memory, at: number, agent: string): ToolEven
         callId,
         tool: content,
         durationMs: Math.max(0, limitOf(memory, at)),
+        ...(!error && outputField(data)),
         error,
       }
     }

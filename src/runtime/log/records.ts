@@ -683,7 +683,11 @@ interface OfCall {
 
 /** `simulated`: the tool does not run, because the rehearsal model answers; the output is made up. */
 export type ToolStarted = OfCall & { input: unknown; simulated?: true }
-export type ToolFinished = OfCall & { durationMs: number; error: DramatisError | null }
+/**
+ * `output`: what the tool has returned, without granted keys; absent where it returned nothing or failed. One of more
+ * than 65,536 characters of JSON is a text: the beginning of that, and '…'.
+ */
+export type ToolFinished = OfCall & { durationMs: number; output?: unknown; error: DramatisError | null }
 export type ToolProgress = OfCall & { note: string }
 
 export type ToolEvent =
@@ -701,7 +705,7 @@ type ToolRecord =
 
 const OF_TOOLS = {
   'tool.started': ['input', 'simulated'],
-  'tool.finished': ['durationMs', 'error'],
+  'tool.finished': ['durationMs', 'output', 'error'],
   'tool.progress': ['note'],
 } as const
 
@@ -710,7 +714,7 @@ export function toolEventFrom(record: ToolRecord): ToolEvent {
   return { type, agent, messageId, callId, tool, ...picked(record, OF_TOOLS[type]) } as ToolEvent
 }
 
-/** Returns the fields for the trace. They leave out the input, which can be a prompt. */
+/** Returns the fields for the trace. They leave out the input and the output, which can be prompts. */
 export function toolDetails(event: ToolEvent): object {
   const { agent, callId, tool } = event
   const error = event.type === 'tool.finished' && { error: event.error?.toJSON() ?? null }

@@ -15,6 +15,7 @@ import { CancelledError, DramatisError, describe, StepMismatchError } from '../.
 import { onAbort } from '../../shared/on-abort.ts'
 import { seededRandom } from '../../shared/random.ts'
 import type { RunState } from '../host/run.ts'
+import { outputField } from '../log/host-frames.ts'
 import type { Unrecorded } from '../log/records.ts'
 import type { HostCaller, HostVerb } from '../verbs/calls.ts'
 import type { ToolCall } from '../verbs/host-tools.ts'
@@ -178,13 +179,16 @@ async function toolCall(
   const call = { agent: agent.name, messageId: agent.messageIdOf(turn), callId: String(callId), tool: String(name) }
   record(run, { kind: 'tool.started', ...call, input })
   let error: DramatisError | null = null
+  let output: string | undefined
   try {
-    return await outcome
+    const said = await outcome
+    output = JSON.stringify(said)
+    return said
   } catch (thrown) {
     error = thrown instanceof DramatisError ? thrown : new CancelledError(describe(thrown), {})
     throw thrown
   } finally {
-    record(run, { kind: 'tool.finished', ...call, durationMs: tookMs(), error })
+    record(run, { kind: 'tool.finished', ...call, durationMs: tookMs(), ...outputField(output), error })
   }
 }
 

@@ -26,6 +26,7 @@ import { picked } from '../../shared/values.ts'
 import type { Agent } from '../host/agent.ts'
 import type { Core } from '../host/core.ts'
 import { callerIn, type RunState } from '../host/run.ts'
+import { outputField } from '../log/host-frames.ts'
 import type { ToolSettings } from '../settings/tools.ts'
 import { invalidInput, isApprovedIn, noteApproval } from './approvals.ts'
 import type { HostVerb, VerbWaiter } from './calls.ts'
@@ -234,13 +235,15 @@ export class HostTools {
     const underWay = { ...waiter, tool: tool.name }
     if (!tool.idempotent && !isSimulated) this.#unrepeatable.add(underWay)
     let error: DramatisError | null = null
+    let output: string | undefined
     try {
       if (writing) await writing
       signal.throwIfAborted()
       const work = () =>
         runTool(performed, keys ? keys.filled(input) : input, this.#caller(agent, run, call, signal, keys))
-      const output = await this.around(waiter, () => (isSimulated ? work() : this.rehearsal.perform(tool, work)))
-      return output === undefined ? undefined : JSON.parse(keys ? keys.text(output) : output)
+      const said = await this.around(waiter, () => (isSimulated ? work() : this.rehearsal.perform(tool, work)))
+      output = said && keys ? keys.text(said) : said
+      return output === undefined ? undefined : JSON.parse(output)
     } catch (thrown) {
       const failed =
         thrown instanceof DramatisError ? thrown : new ToolFailedError(describe(thrown), { ...call }, thrown)
@@ -249,7 +252,8 @@ export class HostTools {
       throw keys ? error : failed
     } finally {
       this.#unrepeatable.delete(underWay)
-      this.#core.journal.record(run, { kind: 'tool.finished', ...call, durationMs: clock.monotonic() - began, error })
+      const finished = { durationMs: clock.monotonic() - began, ...outputField(output), error }
+      this.#core.journal.record(run, { kind: 'tool.finished', ...call, ...finished })
     }
   }
 
