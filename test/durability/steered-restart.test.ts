@@ -1,18 +1,19 @@
 /** Words to a run over a restart: they are read by the next process, and known when the run has ended long ago. */
 import type { Test } from 'tap'
 import t from 'tap'
-import { createTeam } from '../../src/index.ts'
+import { createTeam, type MultiAgentPatternOptions, type Run } from '../../src/index.ts'
 import { gate, silent } from '../kit/team.ts'
 import { FakeModel } from '../models/fake-model.ts'
 import { MemoryDisk, MemoryStore } from './memory-store.ts'
 
-function teamOn(t: Test, disk: MemoryDisk, model: FakeModel) {
+function teamOn(t: Test, disk: MemoryDisk, model: FakeModel, options: Partial<MultiAgentPatternOptions> = {}) {
   const team = createTeam({
     agents: [{ name: 'ann' }],
     orchestration: { strategy: 'sequential' },
     models: { default: Object.assign(model, { offline: true }) },
     stateManagement: { store: new MemoryStore(disk) },
     logger: silent,
+    ...options,
   })
   t.teardown(() => team.close())
   return team
@@ -55,3 +56,36 @@ t.test('what was said before a restart is read behind it, once', async (t) => {
   await t.rejects(ended.steer('In feet.'), { code: 'RUN_ENDED' })
   t.equal(model.requests.length, 1)
 })
+
+t.test(
+  'an agent that is asked again for words behind its answer is so in the next process, and in a later log',
+  async (t) => {
+    const disk = new MemoryDisk()
+    const asked = gate()
+    const model = new FakeModel((_request, nth) => {
+      if (nth === 0) return '3 feet'
+      asked.open()
+      return new Promise(() => {})
+    })
+    let run: Run | undefined
+    const said = async () => void (await run!.steer('In metres.', { id: 'a' }))
+    const before = teamOn(t, disk, model, { guardrails: { output: [{ name: 'slow', check: said }] } })
+    run = before.launch('How long?', { runId: 'one' })
+    await asked.opened
+    await before.close()
+
+    const next = new FakeModel(() => '1 metre')
+    const after = teamOn(t, disk, next)
+    await after.start()
+    const goesOn = after.getRun('one')!
+    t.match(await goesOn.result, { success: true, finalOutput: '1 metre', speaker: 'ann' })
+    t.equal(next.requests.length, 1)
+    t.equal(next.requests[0]!.messages.at(-1)!.content, 'In metres.')
+    t.match(goesOn.steers, [{ id: 'a', readBy: ['ann'], settled: 'read' }])
+    await after.close()
+
+    const later = teamOn(t, disk, next)
+    await later.start()
+    t.match(await later.getRun('one')!.result, { success: true, finalOutput: '1 metre', speaker: 'ann' })
+  },
+)

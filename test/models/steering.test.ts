@@ -137,6 +137,48 @@ t.test('an answer without the words is not that of the run: its agent is asked a
   t.same(told().at(-1), ['user: How long?', 'user: In metres.', 'assistant: 1 metre', 'user: And wide?'])
 })
 
+t.test('an answer without words that came while it was checked is not that of the run either', async (t) => {
+  for (const whose of ['agent', 'team'] as const) {
+    const person = new Person()
+    const said: string[] = []
+    const check: Guardrail<string>['check'] = async (text) => {
+      if (said.push(text) === 1) await person.says('In metres.')
+    }
+    const guards = { guardrails: { output: [{ name: 'slow', check }] } }
+    const { team, told } = steered(t, (_request, nth) => (nth === 0 ? '3 feet' : '1 metre'), {
+      agents: [{ name: 'bob' }, { name: 'ann', ...(whose === 'agent' && guards) }],
+      orchestration: { strategy: 'sequential', agentOrder: ['ann'] },
+      ...(whose === 'team' && guards),
+    })
+    const run = team.launch('How long?', { threadId: 'ann' })
+    person.run = run
+    t.match(await run.result, { success: true, finalOutput: '1 metre', speaker: 'ann' }, whose)
+    t.same(said, ['3 feet', '1 metre'])
+    const [, again] = told()
+    t.same(again!.slice(0, 2), ['user: How long?', 'assistant: 3 feet'])
+    t.match(again!.slice(2), [/^user: Your answer was not given yet/, 'user: In metres.'])
+    const [receipt] = person.receipts
+    t.equal(await receipt!.settled, 'read')
+    t.same(receipt!.readBy, ['ann'])
+    t.same(await eventsOf(run, 'steer.unread'), [])
+    t.equal((await team.execute('And wide?', { threadId: 'ann' })).success, true)
+    t.same(told().at(-1)!.slice(0, 4), again, 'the thread goes on with what was said')
+  }
+})
+
+t.test('an answer that is checked is given after 20 others, however much is said', async (t) => {
+  const person = new Person()
+  let nth = 0
+  const check: Guardrail<string>['check'] = async () => void (await person.says(`more ${nth++}`))
+  const { team, model } = steered(t, (_request, nth) => `answer ${nth}`, {
+    guardrails: { output: [{ name: 'slow', check }] },
+  })
+  person.run = team.launch('go')
+  t.equal((await person.run.result).finalOutput, 'answer 20')
+  t.equal(model.requests.length, 21)
+  t.match(await eventsOf(person.run, 'steer.unread'), [{ type: 'steer.unread', text: 'more 20' }])
+})
+
 t.test('after 20 answers the last one stands, and the receipt says unread', async (t) => {
   const person = new Person()
   const { team, model } = steered(t, async (_request, nth) => {
@@ -243,6 +285,43 @@ t.test('interrupting cuts a stream, and the call is made anew with the words', a
   ])
 })
 
+t.test('interrupting cuts no call that another agent has begun to read: it cannot give the words back', async (t) => {
+  for (const isRead of [false, true]) {
+    const [begun, read, hold] = [gate(), gate(), gate()]
+    const model = new FakeModel([])
+    model.complete = async function* (request) {
+      if (this.requests.push(request) > 1) return yield* [{ text: 'in metres' }]
+      if (isRead) yield { text: 'in feet' }
+      else begun.open()
+      await hold.opened
+      yield { text: ' and inches' }
+    }
+    const ann = defineAgent({
+      async receive(_message, context) {
+        const stream = context.requestStream('bob', 'How long?')
+        const pieces: string[] = []
+        for await (const piece of stream) {
+          pieces.push(piece)
+          read.open()
+        }
+        return `${pieces.join('')} = ${(await stream.response).content}`
+      },
+    })
+    const team = testTeam(
+      { agents: [{ name: 'ann' }, { name: 'bob' }], orchestration: { strategy: 'sequential', agentOrder: ['ann'] } },
+      { model, modules: { ann } },
+    )
+    t.teardown(() => team.close())
+    const run = team.launch('go')
+    await (isRead ? read : begun).opened
+    await run.steer('Stop: metres!', { when: 'interrupt' })
+    hold.open()
+    const whole = isRead ? 'in feet and inches' : 'in metres'
+    t.match(await run.result, { success: true, finalOutput: `${whole} = ${whole}` })
+    t.equal(model.requests.length, isRead ? 1 : 2)
+  }
+})
+
 t.test('interrupting cuts no tool and no question', async (t) => {
   const person = new Person()
   const { team, told } = steered(t, (_request, nth) => (nth === 0 ? calls(['look', {}]) : 'done'), {
@@ -337,7 +416,35 @@ t.test('agents with code hear a broadcast of the user', async (t) => {
   t.match(await run.result, { success: true })
   t.match(heard, [{ type: 'broadcast', sender: '$user', content: 'Only in Europe.', metadata: { steerId: id } }])
   t.equal(run.messageHistory.filter(({ type }) => type === 'broadcast').length, 1)
-  t.equal(await settled, 'unread', 'no model has read it')
+  t.equal(await settled, 'read')
+  t.match(run.steers, [{ id, readBy: ['bob'], settled: 'read' }])
+  t.match(await eventsOf(run, 'steer.read'), [{ type: 'steer.read', steerId: id, agent: 'bob' }])
+})
+
+t.test('agents with code have read nothing that they do not observe, or fail to', async (t) => {
+  const [begun, failed] = [gate(), gate()]
+  const ann = defineAgent({
+    receive: async () => {
+      begun.open()
+      await failed.opened
+      return 'done'
+    },
+  })
+  const bob = defineAgent({
+    receive: () => 'done',
+    observe: () => {
+      failed.open()
+      throw new Error('no')
+    },
+  })
+  const options = { agents: [{ name: 'ann' }, { name: 'bob' }], modules: { ann, bob } }
+  const { team } = steered(t, () => 'no', options)
+  const run = team.launch('go')
+  await begun.opened
+  const { settled } = await run.steer('Only in Europe.')
+  t.match(await run.result, { success: true })
+  t.equal(await settled, 'unread')
+  t.match(run.steers, [{ readBy: [], settled: 'unread' }])
 })
 
 t.test('guardrails check the words first', async (t) => {

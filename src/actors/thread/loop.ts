@@ -60,6 +60,9 @@ import { Commit } from './commit.ts'
 import { HeldTurns, Nesting, Probes } from './nesting.ts'
 import { EarlyAborts, Replies } from './replies.ts'
 
+/** Metadata of the end of a turn in which code has observed words of a person. */
+const HEARD = Object.freeze({ heard: true })
+
 /**
  * Calls the handler with the data that the agent's input schema returns. Invalid data is the sender's fault: the turn
  * is aborted with a MessageRejectedError and the handler does not run.
@@ -488,6 +491,7 @@ export class AgentLoop implements AgentThread {
     let result: unknown
     try {
       if (type === 'publish') view.listeners?.deliver(message.structuredData as BlackboardEntry)
+      if (observe && type === 'broadcast' && 'steerId' in message.metadata) turn.tellWithAnswer(HEARD)
       if (type === 'broadcast' || type === 'report' || type === 'publish') result = observe?.(typed, context)
       else if (input && (type === 'request' || type === 'delegate'))
         result = checked(this.handlers, turn, context, message)

@@ -15,6 +15,7 @@ import {
   kindOf,
   type Memory,
   PATCH,
+  REQUEST,
   readBody,
   recipientOf,
   senderOf,
@@ -23,6 +24,7 @@ import {
 import { NO_TURN } from '../host/agent.ts'
 import { ORCHESTRATOR_INDEX, USER_INDEX } from '../host/directory.ts'
 import { Conversations } from '../host/parts.ts'
+import { STEERED } from '../host/steering.ts'
 import {
   concernsRuns,
   type HostRecord,
@@ -80,11 +82,18 @@ export class RecoveredRun {
 
   #findAnswer(block: LogEntry): void {
     for (const [memory, at] of framesIn([block])) {
+      if (isAskedAgain(memory, at)) this.answer = undefined
       const isAnswer = kindOf(memory, at) === END && recipientOf(memory, at) === USER_INDEX
       if (isAnswer && correlationOf(memory, at) > 0) this.answer ??= { memory, at }
     }
   }
 }
+
+/** Checks for the message by which the speaker of a run is asked again: the answer before it does not count. */
+const isAskedAgain = (memory: Memory, at: number): boolean =>
+  kindOf(memory, at) === REQUEST &&
+  senderOf(memory, at) === USER_INDEX &&
+  Object(jsonIn(readBody(memory, at).metadata))[STEERED] !== undefined
 
 enablePatches()
 

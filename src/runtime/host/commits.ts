@@ -16,6 +16,7 @@ import {
   REQUEST,
   readBody,
   STARTED,
+  senderOf,
   setCorrelation,
   setFlag,
   setKind,
@@ -40,6 +41,7 @@ import { lastSeq } from '../log/run-log.ts'
 import type { Agent } from './agent.ts'
 import type { Cancellation } from './cancellation.ts'
 import type { Core } from './core.ts'
+import { USER_INDEX } from './directory.ts'
 import type { Dispatcher } from './dispatcher.ts'
 import { rememberHandedAnswers } from './handed-answers.ts'
 import type { Incarnation } from './incarnation.ts'
@@ -120,8 +122,9 @@ export class Commits {
     if (agent.isDoneWith(run)) this.#permits.release(run, agent)
     if (!agent.isBare(incarnation)) this.#core.ready.touch(agent)
     if (!failed && (flags & HAS_METADATA) !== 0) {
-      const missed = readMissed(memory, at)
+      const { missed, heard } = readMetadata(memory, at)
       if (missed.length > 0) this.#mismatch(agent, run, memory, at, missed)
+      if (heard) this.#heard(agent, envelope)
     }
     if (correlation === 0) {
       if (failed)
@@ -141,6 +144,13 @@ export class Commits {
     if (duty) return this.#requests.conclude(duty, memory, at)
     if (!failed || !envelope.cancelled) this.#core.journal.deadLetter(run, memory, at, 'late', [])
     setCorrelation(memory, at, 0) // the caller has had its one answer
+  }
+
+  /** Notes that an agent with code has observed words that a person has said to the run. */
+  #heard({ name: agent }: Agent, { run, memory, at }: Envelope<RunState>): void {
+    const { steerId } = Object(jsonIn(readBody(memory, at).metadata)) as { steerId?: unknown }
+    if (senderOf(memory, at) !== USER_INDEX || typeof steerId !== 'string' || run.over) return
+    run.steered(this.#core.journal.record(run, { kind: 'steer.read', steerId, agent, messageId: idOf(memory, at) }))
   }
 
   #mismatch(agent: Agent, run: RunState, memory: Memory, at: number, missed: string[]): void {
@@ -190,9 +200,9 @@ function addressEnd(
   return { caller, correlation }
 }
 
-function readMissed(memory: Memory, at: number): string[] {
-  const { missed } = Object(jsonIn(readBody(memory, at).metadata)) as { missed?: unknown }
-  return Array.isArray(missed) ? missed.map(String) : []
+function readMetadata(memory: Memory, at: number): { missed: string[]; heard: boolean } {
+  const { missed, heard } = Object(jsonIn(readBody(memory, at).metadata)) as { missed?: unknown; heard?: unknown }
+  return { missed: Array.isArray(missed) ? missed.map(String) : [], heard: heard === true }
 }
 
 /**

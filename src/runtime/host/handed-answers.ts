@@ -184,6 +184,13 @@ export function speakerIn(log: RunLog, run: number, name: (index: number) => str
   return speaker
 }
 
+/** Returns the agent whose words the answer of a run is; undefined: a script has made it. */
+export function whoAnswered({ directory }: Core, run: RunState, answer: string): Agent | undefined {
+  const last = [...speakersIn(run.log, run.index, (index) => directory.name(index))].at(-1)
+  if (!last || answersIn(run, new Set([last.messageId])).get(last.messageId) !== answer) return undefined
+  return directory.agent(last.agent, run)
+}
+
 /** Yields who speaks for a run, one after the other, with the message that each answers. */
 function* speakersIn(log: RunLog, run: number, name: (index: number) => string, until?: number): Generator<Speaking> {
   const fold = new SpeakerFold(name)

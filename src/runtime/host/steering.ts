@@ -15,9 +15,12 @@ export interface SteerWords {
   readonly to: string | null
   /** Person who has said them; null: nobody is known. */
   readonly by: string | null
-  /** Names of the model agents that have them in a prompt. */
+  /** Names of the model agents that have them in a prompt, and of agents with code that have observed them. */
   readonly readBy: Set<string>
 }
+
+/** Metadata of a message by which the speaker of a run is asked again: the number of answers that words superseded. */
+export const STEERED = 'steered'
 
 /** Answers of a run that words may supersede: with more of them somebody else decides when it ends. */
 const MOST_SUPERSEDED = 20
@@ -41,7 +44,7 @@ export class Steering {
       case 'steer.read': {
         const { steerId, agent, callId, superseded = 0 } = record
         this.words.get(steerId)?.readBy.add(agent)
-        this.#calls.set(callId, [...(this.#calls.get(callId) ?? []), steerId])
+        if (callId !== undefined) this.#calls.set(callId, [...(this.#calls.get(callId) ?? []), steerId])
         this.#superseded = Math.max(this.#superseded, superseded)
         return
       }

@@ -203,7 +203,7 @@ export interface Steered {
   readonly by: string | null
 }
 
-/** Words that a model agent has read. `messageId`: message of its turn. */
+/** Words that an agent has read: a model in a prompt, code in `observe`. `messageId`: message of its turn. */
 export interface SteerRead {
   readonly steerId: string
   readonly agent: string
@@ -460,10 +460,10 @@ export type HostRecord =
    */
   | OfKind<'steer', Steered & { content?: Content; interrupts?: true }>
   /**
-   * Words stand in the prompt of a model agent from that call on. `superseded`: number of answers of the run that words
-   * have superseded by then.
+   * Words stand in the prompt of a model agent from that call on; without `callId` an agent with code has observed
+   * them. `superseded`: number of answers of the run that words have superseded by then.
    */
-  | OfKind<'steer.read', SteerRead & { callId: string; superseded?: number }>
+  | OfKind<'steer.read', SteerRead & { callId?: string; superseded?: number }>
   /** That call has no answer: its agent reads the words of its prompt once more. */
   | OfKind<'steer.again', { agent: string; callId: string }>
   /** The run ends, and nobody whom the words were for has read them. */

@@ -201,7 +201,7 @@ export type RuntimeEvent<T = undefined> =
   | Event<'question.voted', QuestionVoted>
   /** Somebody, `by`, has said words to the run (`run.steer`): to the agent `to`, or to all of them (null). */
   | Event<'steer', Steered>
-  /** A model agent has the words in its prompt from now on. */
+  /** A model agent has the words in its prompt from now on, or an agent with code has observed them. */
   | Event<'steer.read', SteerRead>
   /** The run ends, and nobody whom the words were for has read them. */
   | Event<'steer.unread', Steered>

@@ -283,6 +283,8 @@ export class RunEndings {
       handle.state.structured = structured
       const output = handle.state.output ?? this.#outputOfSpeaker(entry, said)
       const checked = await output?.dataOf(structured, content)
+      const again = (next: Memory, from: number) => void this.answered(entry, next, from)
+      if (this.#supervisor.steers.asksAgain(handle.state, said, again)) return
       rememberHandedAnswers(this.#supervisor, handle.state)
       this.#rememberSpeaker(entry)
       if (this.#conversations) await this.#conversations.saveAtEnd(handle.state)

@@ -267,7 +267,7 @@ export interface SteerInfo {
   to: string | null
   /** Person who has said them; null: nobody is known. */
   by: string | null
-  /** Model agents that have them in a prompt. */
+  /** Agents that have them: models in a prompt, code in `observe`. */
   readBy: readonly string[]
   /** 'unread': the run has ended without them. null: it goes on. */
   settled: 'read' | 'unread' | null
@@ -275,7 +275,7 @@ export interface SteerInfo {
 
 /** Receipt of `run.steer`, for words that stand in the log. */
 export interface SteerReceipt extends Omit<SteerInfo, 'settled'> {
-  /** Model agents that have read them so far. */
+  /** Agents that have read them so far: models in a prompt, code in `observe`. */
   readonly readBy: readonly string[]
   /**
    * Resolves when the run has ended: 'unread' if the agent that they were for has not read them, or without `to` the

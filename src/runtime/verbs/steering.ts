@@ -14,7 +14,9 @@ import {
 } from '../../actors/definition/model.ts'
 import type { Guardrail } from '../../actors/definition/role.ts'
 import { asksForSummary } from '../../actors/model/summary.ts'
-import { ASKS, copyId, MANY, NOBODY, SEND } from '../../mailbox/frame.ts'
+import { jsonIn } from '../../mailbox/codec.ts'
+import { ASKS, copyId, MANY, NOBODY, readBody, SEND, senderOf } from '../../mailbox/frame.ts'
+import type { Envelope } from '../../mailbox/mailbox.ts'
 import { withParts } from '../../mailbox/parts.ts'
 import { isObject, noSuchOption, refused } from '../../shared/checks.ts'
 import {
@@ -27,12 +29,13 @@ import {
 } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
 import type { HostMessages } from '../host/admission.ts'
-import type { Agent } from '../host/agent.ts'
+import type { Agent, OpenRequest } from '../host/agent.ts'
 import type { Core } from '../host/core.ts'
 import { USER_INDEX } from '../host/directory.ts'
+import { whoAnswered } from '../host/handed-answers.ts'
 import { asksLastSpeaker } from '../host/journal.ts'
 import type { RunState } from '../host/run.ts'
-import type { SteerWords } from '../host/steering.ts'
+import { STEERED, type SteerWords } from '../host/steering.ts'
 import type { RecordOf, Unrecorded } from '../log/records.ts'
 import { type Answerer, answererIn, LONGEST_ID } from './approvals.ts'
 import { answerIn, type MadeCall, type MakeOnce, type ModelCaller } from './gateway.ts'
@@ -259,6 +262,21 @@ export class Steers {
     }
   }
 
+  /**
+   * Asks the agent that has given the answer of a run again, if words have come since that it has not read: while
+   * checks of the answer, or a script behind it, were at work. Returns false if the answer stands. `settle`: takes the
+   * next answer.
+   */
+  asksAgain(run: RunState, answer: string, settle: NonNullable<OpenRequest['settle']>): boolean {
+    const { steering } = run
+    if (!steering?.maySupersede || run.over || run.ending) return false
+    const target = whoAnswered(this.#core, run, answer)
+    if (!target?.settings.playedByModel || target.stopped || steering.unreadBy(target.name).length === 0) return false
+    const metadata = JSON.stringify({ [STEERED]: steering.superseded + 1 })
+    this.#hostMessages.ask({ target, run, question: { content: ANSWER_ANEW, metadata }, settle })
+    return true
+  }
+
   /** Returns the words that the prompt of the call has had in an earlier process. */
   #begun({ run, callId, isAgain }: ModelCaller): SteerWords[] {
     return (isAgain && run.steering?.ofCall(callId)) || []
@@ -271,7 +289,8 @@ export class Steers {
     if (!steering) return []
     const unread = steering.unreadBy(agent.name)
     const messageId = agent.messageIdOf(turn) ?? ''
-    const count = superseded ? { superseded: steering.superseded + 1 } : {}
+    const answers = superseded ? steering.superseded + 1 : supersededBy(agent.messageOf(turn))
+    const count = answers > 0 ? { superseded: answers } : {}
     for (const { id: steerId } of unread)
       this.#record(run, { kind: 'steer.read', steerId, agent: agent.name, messageId, callId, ...count })
     return unread
@@ -294,6 +313,15 @@ export class Steers {
 
 /** Verb of a model that ends the whole task. */
 const FINISH = 'finish'
+
+/** Words with which an agent is asked again when its turn had ended; those of the person follow. */
+const ANSWER_ANEW = 'Your answer was not given yet, since somebody has said something more. Answer anew.'
+
+/** Returns the number of answers that were superseded when that message was sent; 0 for another one. */
+function supersededBy(asked: Envelope<RunState> | undefined): number {
+  if (!asked || senderOf(asked.memory, asked.at) !== USER_INDEX) return 0
+  return Number(Object(jsonIn(readBody(asked.memory, asked.at).metadata))[STEERED] ?? 0)
+}
 
 const INTERRUPTED = new CancelledError(
   'Somebody has said something to the run, which the model is asked with anew.',

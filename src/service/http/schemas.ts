@@ -116,7 +116,7 @@ export const steer = z
     text: z.string(),
     to: z.string().nullable().describe('agent that they are for; null: all of the task'),
     by: z.string().nullable().describe('who has said them'),
-    readBy: z.array(z.string()).describe('agents that have them in a prompt'),
+    readBy: z.array(z.string()).describe('agents that have them: models in a prompt, code in observe'),
     settled: z.enum(['read', 'unread']).nullable().describe('null: the task goes on'),
   })
   .describe('words that were said to a task while it worked')
