@@ -1,8 +1,17 @@
-/** What an agent keeps of a conversation: over turns, and where two have changed it at once. */
+/** What an agent keeps of a conversation, and what its contents are. */
 import fc from 'fast-check'
 import { applyPatches, enablePatches } from 'immer'
 import t from 'tap'
-import { textOf } from '../../src/actors/definition/content.ts'
+import {
+  type Content,
+  lengthOf,
+  mediaOf,
+  textOf,
+  transcriptOf,
+  withoutReasoning,
+  withText,
+} from '../../src/actors/definition/content.ts'
+import type { ModelMessage } from '../../src/actors/definition/model.ts'
 import {
   bounded,
   type Conversation,
@@ -13,16 +22,21 @@ import {
   withoutFirst,
   withTurn,
 } from '../../src/actors/model/conversation.ts'
+import { spoken } from '../../src/actors/model/summary.ts'
+import { countMessage } from '../../src/actors/model/tokens.ts'
 import { assistant, calls, isPaired, user } from './conversations.ts'
 
+// What an agent keeps of a conversation: over turns, and where two have changed it at once.
+
 const said = (id: string) => [user(`to ${id}`), assistant(`of ${id}`)]
-const spoken = (...ids: string[]) => ids.reduce<Conversation>((all, id) => withTurn(all, id, said(id)), NO_CONVERSATION)
+const conversationSpoken = (...ids: string[]) =>
+  ids.reduce<Conversation>((all, id) => withTurn(all, id, said(id)), NO_CONVERSATION)
 const contents = (conversation: Conversation) => historyOf(conversation).map(({ content }) => textOf(content))
 const turnsOf = (conversation: Conversation) => conversation.turns.map(({ id }) => id)
 const summary = (text: string, messages: number) => ({ text, messages })
 
 t.test('turns follow each other, and what one says twice belongs to it', async (t) => {
-  const conversation = withTurn(spoken('a', 'b'), 'a', [assistant('more')])
+  const conversation = withTurn(conversationSpoken('a', 'b'), 'a', [assistant('more')])
   t.same(contents(conversation), ['to a', 'of a', 'more', 'to b', 'of b'])
 })
 
@@ -34,20 +48,20 @@ t.test('a call of a tool that came to no result is kept with a word on that', as
 })
 
 t.test('the oldest messages go, also within a turn', async (t) => {
-  const left = withoutFirst(spoken('a', 'b', 'c'), 3, summary('earlier', 3))
+  const left = withoutFirst(conversationSpoken('a', 'b', 'c'), 3, summary('earlier', 3))
   t.same(contents(left), ['of b', 'to c', 'of c'])
   t.same(left.summary, summary('earlier', 3))
 })
 
 t.test('a turn that ran within another comes before it, and nothing is lost', async (t) => {
-  const before = spoken('a')
+  const before = conversationSpoken('a')
   const inner = withTurn(before, 'inner', said('inner'))
   const outer = withTurn(before, 'outer', said('outer'))
   t.same(turnsOf(merged(inner, before, outer)), ['a', 'inner', 'outer'])
 })
 
 t.test('what one has summarized is gone for both, and both summaries stay', async (t) => {
-  const before = spoken('a', 'b')
+  const before = conversationSpoken('a', 'b')
   const one = withoutFirst(withTurn(before, 'one', said('one')), 2, summary('of a', 2))
   const other = withoutFirst(withTurn(before, 'other', said('other')), 4, summary('of a and b', 4))
   const both = merged(one, before, other)
@@ -57,7 +71,7 @@ t.test('what one has summarized is gone for both, and both summaries stay', asyn
 })
 
 t.test('a summary that only one has changed is the one that counts', async (t) => {
-  const before = withoutFirst(spoken('a', 'b', 'c'), 2, summary('of a', 2))
+  const before = withoutFirst(conversationSpoken('a', 'b', 'c'), 2, summary('of a', 2))
   const shorter = withoutFirst(before, 2, summary('of a and b', 4))
   const longer = withTurn(before, 'd', said('d'))
   t.same(merged(shorter, before, longer).summary, summary('of a and b', 4))
@@ -67,7 +81,7 @@ t.test('a summary that only one has changed is the one that counts', async (t) =
 })
 
 t.test('what was shortened at its front stays short', async (t) => {
-  const before = spoken('a')
+  const before = conversationSpoken('a')
   const short = withoutFirst(before, 1, summary('to a', 1))
   const other = withTurn(before, 'b', said('b'))
   t.same(contents(merged(other, before, short)), ['of a', 'to b', 'of b'])
@@ -75,9 +89,9 @@ t.test('what was shortened at its front stays short', async (t) => {
 })
 
 t.test('the goal is that of who ended last', async (t) => {
-  const before = { ...spoken('a'), goal: 'first' }
+  const before = { ...conversationSpoken('a'), goal: 'first' }
   t.equal(merged(before, before, { ...before, goal: 'second' }).goal, 'second')
-  t.equal(merged(before, NO_CONVERSATION, spoken('b')).goal, 'first')
+  t.equal(merged(before, NO_CONVERSATION, conversationSpoken('b')).goal, 'first')
 })
 
 /** Somebody who begins with a conversation, summarizes its front, and says something. */
@@ -87,7 +101,7 @@ t.test('whoever ends first: each new message is there once, and none that both h
   const anyBase = fc.subarray(['a', 'b', 'c', 'd'])
   fc.assert(
     fc.property(anyBase, anyChange, anyChange, (base, first, second) => {
-      const before = spoken(...base)
+      const before = conversationSpoken(...base)
       const changed = ({ gone, says }: typeof first, by: string) => {
         const count = Math.min(gone, historyOf(before).length)
         const left = count > 0 ? withoutFirst(before, count, summary(by, count)) : before
@@ -111,13 +125,13 @@ t.test('what is only heard has a bound, and says what is gone', async (t) => {
   t.same(few.summary, summary('', 1_000))
   const long = bounded(withTurn(NO_CONVERSATION, 'a', [user('x'.repeat(2 ** 22)), ...calls('b', 'y')]))
   t.same(contents(long), ['', 'y'])
-  const fine = spoken('a')
+  const fine = conversationSpoken('a')
   t.equal(bounded(fine), fine)
 })
 
 t.test('a commit is as long as what was said', async (t) => {
   enablePatches()
-  const now = spoken('a', 'b')
+  const now = conversationSpoken('a', 'b')
   const next = withTurn(now, 'c', said('c'))
   const patches = patchesOf(now, next)
   t.same(applyPatches(now, patches), next)
@@ -125,4 +139,52 @@ t.test('a commit is as long as what was said', async (t) => {
   const short = withoutFirst(now, 3, summary('s', 3))
   const shorter = { ...short, goal: 'g' }
   t.same(applyPatches(now, patchesOf(now, shorter)), shorter)
+})
+
+// Contents of several parts, as summaries, windows and clients see them.
+
+const image = { type: 'image', data: 'data:image/png;base64,AAAA', name: 'map' } as const
+const content: Content = [
+  { type: 'reasoning', text: 'Hm.' },
+  { type: 'text', text: 'Look ' },
+  image,
+  { type: 'text', text: 'here' },
+]
+
+t.test('the text of parts is that of its text parts', async (t) => {
+  t.equal(textOf(content), 'Look here')
+  t.equal(textOf('as it is'), 'as it is')
+  t.equal(transcriptOf(content), 'Look  (image map) here')
+  t.equal(spoken({ role: 'user', content }), 'user: Look  (image map) here')
+})
+
+t.test('another text leaves media where they are', async (t) => {
+  t.same(withText(content, 'short'), [{ type: 'text', text: 'short' }, image])
+  t.equal(withText('long', 'short'), 'short')
+  t.equal(withText([{ type: 'text', text: 'a' }], 'b'), 'b')
+})
+
+t.test('without reasoning a lone text is a text again, unless its provider wants data back', async (t) => {
+  const reasoning = { type: 'reasoning', text: 'Hm.' } as const
+  t.equal(withoutReasoning([reasoning, { type: 'text', text: 'a' }]), 'a')
+  const signed = { type: 'text', text: 'a', providerData: { x: { y: 1 } } } as const
+  t.same(withoutReasoning([reasoning, signed]), [signed])
+  t.same(withoutReasoning(content), content.slice(1))
+})
+
+t.test('media are read in each form', async (t) => {
+  const bytes = new Uint8Array([1, 2, 3])
+  t.same(mediaOf({ type: 'image', data: bytes, mediaType: 'image/gif' }), { base64: 'AQID', mediaType: 'image/gif' })
+  t.same(mediaOf({ type: 'file', data: 'AQID', mediaType: 'text/plain' }), { base64: 'AQID', mediaType: 'text/plain' })
+  t.same(mediaOf(image), { base64: 'AAAA', mediaType: 'image/png' })
+  t.same(mediaOf({ type: 'image', data: 'https://x.example/a' }), { url: 'https://x.example/a' })
+})
+
+t.test('a window counts media by estimates, not by the letters of their bytes', async (t) => {
+  const bytes = 'A'.repeat(4_000_000)
+  const message = (data: string): ModelMessage => ({ role: 'user', content: [{ type: 'image', data }] })
+  const large = countMessage(message(`data:image/png;base64,${bytes}`))
+  t.ok(large < 2_000, `${large} tokens`)
+  t.equal(large, countMessage(message('https://x.example/a')))
+  t.ok(lengthOf([{ type: 'image', data: bytes }]) >= bytes.length, 'the bounds of what is kept count them')
 })

@@ -1,4 +1,7 @@
-/** Rule 24: whose work it is what a thread has open. */
+/** Rule 24: whose work it is what a thread has open, and at what cost that is followed. */
+
+import { once } from 'node:events'
+import { Worker } from 'node:worker_threads'
 import t from 'tap'
 import { OwnWork } from '../../src/actors/turn/own-work.ts'
 
@@ -148,4 +151,20 @@ t.test('a connection under another layer, which is not heard of, has answered wh
   stream.bytesRead += 10
   t.notOk(work.isBusy(turn))
   t.end()
+})
+
+t.test('what a turn opens is seen until it is done with, whether it keeps the thread alive or not', async (t) => {
+  const worker = new Worker(new URL('../fixtures/follows-own-work.js', import.meta.url))
+  const [said] = await once(worker, 'message')
+  t.same(said, {
+    asyncId: 0, // Node numbers promises only where somebody follows them
+    promise: [false, false],
+    timer: [true, false],
+    signal: [true, false],
+    crypto: [true, false],
+    waitAsync: [true, false],
+    own: [false, false],
+    ownSleep: [false, false],
+    ownTimer: 0,
+  })
 })

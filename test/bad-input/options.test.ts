@@ -1,7 +1,18 @@
-/** Options that cannot work: refused by the constructor, before any thread starts, with path, what came and what is accepted. */
+/** Options and definitions that cannot work: refused by path, before any thread starts. */
 import t from 'tap'
-import { ConfigurationError, createTeam, MultiAgentPattern } from '../../src/index.ts'
-import { boom, revoked } from './helpers.ts'
+import {
+  ConfigurationError,
+  createTeam,
+  defineAgent,
+  defineProtocol,
+  defineTeam,
+  defineTool,
+  MultiAgentPattern,
+} from '../../src/index.ts'
+import { boom, revoked, stage } from './helpers.ts'
+
+// Options that cannot work: refused by the constructor, before any thread starts, with path, what came and what is
+// accepted.
 
 const module = new URL('file:///nowhere/agent.js')
 const ann = { name: 'ann', module }
@@ -183,3 +194,76 @@ t.test('a refused team leaves nothing behind', async (t) => {
   for (const options of [role({ name: '' }), play({ strategy: 'magic' }), { ...team, agents: [] }]) refusal(options)
   t.equal(process.getActiveResourcesInfo().length, before)
 })
+
+// Options that ask for nothing, and a verb whose function stays in its thread.
+
+t.test('an option that asks for nothing is fine', async (t) => {
+  const { play } = stage(t)
+  const asksNothing = { retries: 0, idempotent: false, polling: false }
+  t.match(await play((context) => context.request('bob', 'hi', asksNothing)), { content: 'bob heard hi' })
+})
+
+t.test('blackboard.subscribe in a turn needs a pattern and a function', async (t) => {
+  const { refusal } = stage(t)
+  for (const [pattern, callback] of [
+    ['k', undefined],
+    ['k*', () => {}],
+    ['', () => {}],
+    [7, () => {}],
+  ]) {
+    const error = await refusal((context) => context.blackboard.subscribe(pattern as never, callback as never))
+    t.equal(error.code, 'MESSAGE_REJECTED')
+  }
+})
+
+// Definitions that throw when they are read: refused by path, and never with the engine's own error.
+
+const tool = { name: 'add', description: 'Adds.', run: () => 1 }
+
+for (const [call, define, cases] of [
+  [
+    'defineAgent',
+    defineAgent,
+    [
+      [revoked(), 'definition'],
+      [new Proxy({}, { get: boom, ownKeys: boom }), 'definition'],
+      [{ receive: () => 'hi', input: revoked() }, 'input'],
+    ],
+  ],
+  [
+    'defineTool',
+    defineTool,
+    [
+      [revoked(), 'tool'],
+      [new Proxy({}, { get: boom }), 'name'],
+      [{ ...tool, input: revoked() }, 'input'],
+    ],
+  ],
+  [
+    'defineProtocol',
+    defineProtocol,
+    [
+      [revoked(), 'protocol'],
+      [new Proxy({}, { get: boom }), 'protocol'],
+    ],
+  ],
+  [
+    'defineTeam',
+    defineTeam,
+    [
+      [revoked(), 'options'],
+      [new Proxy({}, { ownKeys: boom }), 'options'],
+    ],
+  ],
+] as const)
+  t.test(`${call} names the field that throws when it is read`, async (t) => {
+    for (const [given, path] of cases) {
+      const says = /throws when it is read \((TypeError|Error: boom)/
+      t.throws(() => Reflect.apply(define, undefined, [given]), {
+        code: 'CONFIGURATION',
+        details: { path },
+        message: says,
+      })
+      t.throws(() => Reflect.apply(define, undefined, [given]), ConfigurationError)
+    }
+  })

@@ -1,15 +1,25 @@
-/** The digest of a team says what its events say, in names and numbers. */
+/** The digest of a team says what its events say, in names and numbers; how its lines are made. */
 import t from 'tap'
 import { z } from 'zod'
 import { type Digest, defineAgent, defineTool, type RuntimeEvent } from '../../src/index.ts'
+import * as frame from '../../src/mailbox/frame.ts'
+import { allocate } from '../../src/mailbox/frame.ts'
 import { MESSAGE_TYPES } from '../../src/mailbox/message.ts'
+import { type FrameBlock, SEQ_STEP } from '../../src/runtime/log/records.ts'
+import { AGAIN, COPY, type Digest as DigestMakerDigest, NONE, TO_SEVERAL } from '../../src/runtime/views/digest-line.ts'
+import { DigestMaker } from '../../src/runtime/views/digest-maker.ts'
+import { LineTable, RecentNumbers } from '../../src/runtime/views/line-table.ts'
+import { listsOf } from '../../src/service/digest/columns.ts'
 import { DigestFold } from '../../src/service/digest/digest-fold.ts'
 import { momentOf } from '../../src/service/digest/moment.ts'
 import { systemClock } from '../../src/shared/clock.ts'
+import { seededRandom } from '../../src/shared/random.ts'
 import { scriptedModel, testTeam } from '../../src/testing.ts'
 import { pluck } from '../kit/lists.ts'
 import { importsOf, sourceFiles } from '../source-files.ts'
 import { after, all, echo, stage, throws } from '../team/stage.ts'
+
+// The digest of a team says what its events say, in names and numbers.
 
 const SECRET = 'sk-0123456789abcdef0123456789abcdef'
 
@@ -271,4 +281,247 @@ t.test('the fold uses nothing of Node or of a browser', async (t) => {
     const values = text.match(/^import (?!type|\{ grouped \} from '\.\.\/\.\.\/shared\/text\.ts').*$/gm) ?? []
     if (!path.startsWith('src/service/')) t.same(values, [], `${path} imports types alone`)
   }
+})
+
+// Lines of the digest have each message and each end of a turn that the frames have, however alike these are.
+
+const FRAMES = 60
+const BEGAN_AT = 1_700_000_000_000
+
+/** A frame's header. `serial`: number of the message that the frame is, or whose turn it ends. */
+const START = {
+  kind: frame.SEND,
+  flags: 0,
+  attempt: 0,
+  type: 0,
+  sender: 1,
+  recipient: 2,
+  turn: 1,
+  correlation: 0,
+  bytes: 8,
+  serial: 1,
+  time: BEGAN_AT,
+  startedAt: BEGAN_AT,
+}
+type Header = typeof START
+
+/** What may change from one frame to the next. Most go on as the one before. */
+const CHANGES: { [Field in keyof Header]: (random: (below: number) => number) => number } = {
+  kind: (random) => [frame.SEND, frame.REQUEST, frame.RESPONSE, frame.END, frame.NOW][random(5)]!,
+  flags: (random) => [0, 0, frame.MANY, frame.FAILED, frame.BEGINS_AGAIN][random(5)]!,
+  attempt: (random) => random(2),
+  type: (random) => random(3),
+  sender: (random) => random(3),
+  recipient: (random) => [0, 1, 2, frame.NOBODY][random(4)]!,
+  turn: (random) => random(5),
+  correlation: (random) => random(2),
+  bytes: (random) => 8 * random(3),
+  serial: (random) => random(FRAMES),
+  time: (random) => BEGAN_AT + random(3),
+  startedAt: (random) => BEGAN_AT - random(3) * 40 * 24 * 3_600_000,
+}
+
+function write(memory: FrameBlock['memory'], at: number, header: Header): void {
+  const { i32, f64 } = memory
+  const { kind, flags, attempt, type, sender, recipient, turn, correlation, bytes, serial, time, startedAt } = header
+  const i = at >> 2
+  i32[i] = frame.HEADER
+  i32[i + frame.KIND] = kind | (flags << 8) | (attempt << 16) | (type << 24)
+  i32[i + frame.WHO] = sender | (recipient << 16)
+  i32[i + frame.TURN] = turn
+  i32[i + frame.CORRELATION] = correlation
+  i32[i + frame.BODY] = bytes
+  i32[i + frame.ID + 2] = 0x8000_0000 | (serial << 12)
+  i32[i + frame.ID + 3] = 0
+  f64[(at >> 3) + frame.TIME] = time
+  f64[(at >> 3) + frame.STARTED] = startedAt
+}
+
+/** Rows of the line's tables for one frame after the other. */
+function rowsOf(headers: readonly Header[], first: number, at: number) {
+  const messages: Record<string, number>[] = []
+  const turns: Record<string, number>[] = []
+  const numbers = new Map<number, number>()
+  for (const [index, header] of headers.entries()) {
+    const { kind, flags, type, sender, recipient, turn, correlation, bytes, serial } = header
+    const n = first + index
+    const isSent = kind === frame.SEND || kind === frame.REQUEST
+    if (isSent || (kind === frame.RESPONSE && correlation) || (kind === frame.END && correlation)) {
+      const isToSeveral = kind === frame.SEND && (flags & frame.MANY) !== 0
+      const isHead = isToSeveral && recipient === frame.NOBODY && correlation === 0
+      const isCopy = isToSeveral && !isHead
+      const to = recipient === frame.NOBODY ? NONE : recipient
+      messages.push({ n, from: sender, to, type: type + (isHead ? TO_SEVERAL : isCopy ? COPY : 0), at, bytes, turn })
+      if (!isCopy && kind !== frame.END) numbers.set(serial, n)
+    }
+    if (kind !== frame.END) continue
+    const failed = flags & frame.BEGINS_AGAIN ? AGAIN : flags & frame.FAILED ? 1 : 0
+    const [start, end] = [header.startedAt - BEGAN_AT, header.time - BEGAN_AT]
+    turns.push({
+      message: numbers.get(serial) ?? -1,
+      agent: sender,
+      turn,
+      start,
+      end,
+      attempt: header.attempt + 1,
+      failed,
+    })
+  }
+  return { messages, turns }
+}
+
+t.test('rows of frames that are alike are those of the frames', async (t) => {
+  const dice = seededRandom([1, 2, 3, 4])
+  const random = (below: number) => Math.floor(dice() * below)
+  let alike = 0
+  for (let round = 0; round < 400; round++) {
+    let header = START
+    let serial = 0
+    const headers = Array.from({ length: FRAMES }, () => {
+      header = { ...header, serial: header.serial + 1, turn: header.turn + (round & 1) }
+      const changes = random(3) === 0 ? 1 + random(2) : 0
+      for (let change = 0; change < changes; change++) {
+        const fields = Object.keys(CHANGES) as (keyof Header)[]
+        const field = fields[random(fields.length)]!
+        header = { ...header, [field]: CHANGES[field](random) }
+      }
+      if (header.kind === frame.END) return header
+      serial += 1
+      return { ...header, serial }
+    })
+    const maker = new DigestMaker({
+      name: (index) => `agent ${index}`,
+      runId: () => 'run',
+      factOf: () => undefined,
+      shown: (name) => name,
+    })
+    const memory = allocate(FRAMES * frame.HEADER)
+    for (const [index, header] of headers.entries()) write(memory, index * frame.HEADER, header)
+    const first = random(10)
+    maker.see({
+      kind: 'frames',
+      seq: first * SEQ_STEP,
+      at: BEGAN_AT,
+      run: 0,
+      memory,
+      from: 0,
+      to: FRAMES * frame.HEADER,
+      count: FRAMES,
+    })
+    const line: Pick<DigestMakerDigest, 'n' | 'names' | 'message' | 'turn'> = maker.take() ?? { n: 0 }
+    const { messages, turns } = rowsOf(headers, first, 0)
+    t.same(told(line, 'message', ['from', 'to'], ['n']), messages, `messages of round ${round}`)
+    t.same(told(line, 'turn', ['agent'], ['message']), turns, `turns of round ${round}`)
+    alike += messages.length - JSON.stringify(line.message ?? 0).length / 40
+  }
+  t.ok(alike > 0, 'many were told together')
+})
+
+/** Rows of a line's table, with indices of agents in place of places in the table of names, and numbers of messages. */
+function told(
+  line: Pick<DigestMakerDigest, 'n' | 'names' | 'message' | 'turn'>,
+  table: 'message' | 'turn',
+  names: string[],
+  numbers: string[],
+): Record<string, number>[] {
+  const columns = line[table]
+  if (!columns) return []
+  const { run, ...lists } = listsOf<string>(columns)
+  return Array.from({ length: columns.rows }, (_, row) => {
+    const values = Object.entries(lists).map(([name, list]) => {
+      const value = list[row]!
+      if (numbers.includes(name)) return [name, value + line.n]
+      return [name, names.includes(name) && value >= 0 ? Number(line.names![value]!.slice('agent '.length)) : value]
+    })
+    return Object.fromEntries(values)
+  })
+}
+
+// What a line of the digest is made with: tables of the rows that came, and the numbers of messages by their ids.
+
+/** Returns the columns of a table with that many rows, as they stand in a line. */
+function written<Name extends string>(table: LineTable<Name>, rows: number, row: (at: number) => Record<Name, number>) {
+  for (let at = 0; at < rows; at++) {
+    const place = table.add()
+    for (const [name, value] of Object.entries<number>(row(at))) table.first[name as Name][place] = value
+  }
+  return table.take()
+}
+
+t.test('a table has the rows that were written, whether they are more or fewer than before', async (t) => {
+  const table = new LineTable(['odd', 'same', 'mixed'])
+  const random = seededRandom([1, 2, 3, 4])
+  for (const rows of [3, 5, 2, 2_500, 9_000, 1, 4, 700]) {
+    const mixed = Array.from({ length: rows }, () => Math.floor(random() * 3 - 1) * 2 ** 31)
+    const line = written(table, rows, (at) => ({ odd: at * 2 + 1, same: 7, mixed: mixed[at]! | 0 }))!
+    t.equal(line.rows, rows)
+    const lists = listsOf(JSON.parse(JSON.stringify(line)) as typeof line)
+    const odd = Array.from({ length: rows }, (_, at) => at * 2 + 1)
+    t.same(lists, { odd, same: odd.map(() => 7), mixed: mixed.map((value) => value | 0) })
+  }
+  t.equal(table.take(), undefined, 'a table without rows is none')
+})
+
+t.test('what goes on by equal steps is told in short', async (t) => {
+  const table = new LineTable(['n', 'at', 'turn', 'bytes'])
+  const line = written(table, 1_000, (row) => ({
+    n: row < 600 ? row : 2_000 - 2 * row,
+    at: Math.floor(row / 250),
+    turn: 9,
+    bytes: (row * row) % 97,
+  }))!
+  t.match(line, {
+    rows: 1_000,
+    n: { runs: [0, 1, 600, 800, -2, 400] },
+    at: { runs: [0, 0, 250, 1, 0, 250, 2, 0, 250, 3, 0, 250] },
+    turn: 9,
+  })
+  t.equal((line.bytes as number[]).length, 1_000, 'what would be longer so is a list')
+})
+
+t.test('stretches of rows are as their rows', async (t) => {
+  const table = new LineTable(['n', 'at'])
+  const random = seededRandom([4, 3, 2, 1])
+  for (let lines = 0; lines < 200; lines++) {
+    const [n, at]: [number[], number[]] = [[], []]
+    const stretches = 1 + Math.floor(random() * 40)
+    for (let stretch = 0; stretch < stretches; stretch++) {
+      const rows = 1 + Math.floor(random() * (lines % 2 ? 3 : 30))
+      const step = rows === 1 ? 0 : Math.floor(random() * 3) - 1
+      const first = Math.floor(random() * 4)
+      const place = table.add()
+      table.first.n[place] = first
+      if (rows > 1) table.steps.n[table.lengthen(rows)] = step
+      table.first.at[place] = -(first & 1)
+      for (let row = 0; row < rows; row++) {
+        n.push(first + row * step)
+        at.push(-(first & 1))
+      }
+    }
+    t.equal(table.rows, n.length)
+    const line = table.take()!
+    t.same(listsOf(JSON.parse(JSON.stringify(line)) as typeof line), { n, at })
+    t.ok(JSON.stringify(line).length <= JSON.stringify({ rows: n.length, n, at }).length, 'and shorter, if anything')
+  }
+})
+
+t.test('a number that needs more than 32 bits is in the line as it is', async (t) => {
+  const thirtyDays = -30 * 24 * 3_600_000
+  const line = written(new LineTable(['start']), 3_000, (row) => ({ start: row % 1_450 === 1 ? thirtyDays : 5 * row }))!
+  const start = Array.from({ length: 3_000 }, (_, row) => (row % 1_450 === 1 ? thirtyDays : 5 * row))
+  t.same(listsOf(line), { start })
+})
+
+t.test('numbers of many sources are found by their ids, and the oldest are forgotten first', async (t) => {
+  const numbers = new RecentNumbers()
+  t.equal(numbers.get(0, 0, 0), -1)
+  let number = 0
+  for (let serial = 0; serial < 5_000; serial++)
+    for (let source = 1; source <= 4; source++) numbers.set(serial, -serial, source << 14, number++)
+  for (let serial = 0; serial < 5_000; serial += 7)
+    for (let source = 1; source <= 4; source++)
+      t.equal(numbers.get(serial, -serial, source << 14), serial * 4 + source - 1)
+  for (let serial = 5_000; serial < 50_000; serial++) numbers.set(serial, -serial, 1 << 14, number++)
+  t.equal(numbers.get(0, 0, 2 << 14), -1, 'it is forgotten')
+  t.equal(numbers.get(49_999, -49_999, 1 << 14), number - 1)
 })

@@ -1,9 +1,18 @@
-/** Files that cannot be a team: each error says in which file, in which line and column, what is wrong and what to do. */
+/** Files that cannot be a team: each error has its place; and whatever stands in a file or is defined. */
+
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Test } from 'tap'
-import t from 'tap'
-import { ConfigurationError, createTeam, loadTeam } from '../../src/index.ts'
+import { isDeepStrictEqual } from 'node:util'
+import fc from 'fast-check'
+import t, { type Test } from 'tap'
+import { stringify } from 'yaml'
+import { type AgentType, ConfigurationError, createTeam, loadTeam } from '../../src/index.ts'
+import { howMany } from '../how-many.ts'
+import { pluck } from '../kit/lists.ts'
 import { adder } from '../toolbox/tools.ts'
+
+// Files that cannot be a team: each error says in which file, in which line and column, what is wrong and what to
+// do.
 
 type Files = string | Record<string, string>
 
@@ -352,4 +361,254 @@ t.test('what only the team can know of a role is said with its line, too', async
   t.throws(() => createTeam({ ...options, agents: others, orchestration: { strategy: 'sequential' } }), {
     message: /^agents\[0\]\.module: got nothing/,
   })
+})
+
+// Whatever stands in a file: it is a team, or it is refused with its place.
+
+const numRuns = howMany(500, 20_000)
+
+const GOOD = `agents:
+  lead: &lead
+    class: Lead # who plans
+    can_delegate_to: [worker]
+    limits: { max_heap_mb: 32 }
+  worker:
+    system_prompt: |
+      Do it.
+orchestration: { strategy: sequential, agent_order: [lead] }
+max_concurrent_agents: 2
+`
+const classes = { agents: { Lead: { name: 'Lead' } } }
+
+const words = ['agents', 'class', 'Lead', 'lead', 'can_delegate_to', 'tools', 'orchestration', 'strategy', 'parallel']
+const signs = [
+  ':',
+  ': ',
+  '\n',
+  '\n  ',
+  '- ',
+  '[',
+  ']',
+  '{',
+  '}',
+  ',',
+  '&a ',
+  '*a ',
+  '!!int ',
+  '? ',
+  '|',
+  '>',
+  '"',
+  "'",
+  '%',
+  '#',
+  '@',
+  '~',
+  '.inf',
+  '0',
+  '---\n',
+  '\t',
+  '\u0000',
+  '\ud800',
+  '__proto__',
+  '<<',
+]
+
+const piece = fc.oneof(fc.constantFrom(...words), fc.constantFrom(...signs), fc.string({ maxLength: 4 }))
+
+/** The good file with a part of it replaced. */
+const spoilt = fc
+  .record({ at: fc.nat(GOOD.length), length: fc.nat(20), text: fc.array(piece, { maxLength: 4 }) })
+  .map(({ at, length, text }) => GOOD.slice(0, at) + text.join('') + GOOD.slice(at + length))
+
+const key = fc.oneof(
+  fc.constantFrom(...words, 'module', 'supervision', 'sync_points', 'models', 'data', '__proto__', 'constructor'),
+  fc.string(),
+)
+const { value } = fc.letrec((tie) => ({
+  value: fc.oneof(
+    { maxDepth: 4 },
+    fc.constantFrom(...words),
+    fc.integer(),
+    fc.double(),
+    fc.boolean(),
+    fc.constant(null),
+    tie('list'),
+    tie('map'),
+  ),
+  list: fc.array(tie('value'), { maxLength: 3 }),
+  map: fc.dictionary(key, tie('value'), { maxKeys: 4 }),
+}))
+const structured = fc.record(
+  { agents: fc.dictionary(key, value, { maxKeys: 3 }), orchestration: value, tools: value },
+  { requiredKeys: ['agents'] },
+)
+
+for (const [what, text] of Object.entries({
+  'pieces of YAML': fc.array(piece, { maxLength: 30 }).map((pieces) => pieces.join('')),
+  'a good file that was spoilt': spoilt,
+  'a good file with values of any kind': structured.map((given) => stringify(given)),
+}))
+  t.test(what, async (t) => {
+    const file = join(t.testdir({ 'agents.yaml': '' }), 'agents.yaml')
+    const config = join(t.testdirName, 'agent_config.yaml')
+    const isRefusedWell = async () => {
+      try {
+        const { agents } = await loadTeam(file, classes)
+        return agents.length > 0
+      } catch (error) {
+        if (!(error instanceof ConfigurationError)) throw error
+        return error.details.file !== undefined && Number(error.details.line) >= 1 && Number(error.details.column) >= 1
+      }
+    }
+    await fc.assert(
+      fc.asyncProperty(text, fc.boolean(), async (written, isConfig) => {
+        writeFileSync(file, isConfig ? GOOD : written)
+        writeFileSync(config, isConfig ? written : '')
+        return isRefusedWell()
+      }),
+      { numRuns, interruptAfterTimeLimit: 60_000, markInterruptAsFailure: true },
+    )
+    t.pass()
+  })
+
+// Whatever an agent defines: the file has it as it was given, or the file is as it was.
+
+const definedTypesNumRuns = howMany(40, 2_000)
+
+const FILES: Record<string, string> = {
+  'in blocks':
+    '# all\nagents:\n    lead:   # first\n        can_delegate_to:\n            - worker\n\n    worker: {}   # last\n',
+  'in flow': "agents: { lead: { canDelegateTo: [ worker ] }, 'worker': {} } # all\n",
+  'with a name alone': 'agents:\n  lead:\n  worker:\n',
+  'with Windows lines': 'agents:\r\n  lead:\r\n    can_delegate_to: [worker] # whom\r\n  worker: {}\r\n',
+  'with more than agents': 'agents:\n  lead: { can_delegate_to: [] }\n\n# how\norchestration: { strategy: parallel }\n',
+  'without a last line': 'agents: { lead: {} }',
+}
+
+const text = fc.oneof(
+  fc.string(),
+  fc.string({ unit: 'grapheme' }),
+  fc.constantFrom(
+    'yes',
+    '~',
+    'null',
+    '0x1f',
+    '1e3',
+    '2024-01-01',
+    '- a',
+    '# a',
+    'a: b',
+    '*a',
+    '&a',
+    '!a',
+    '|',
+    '>',
+    '\n',
+    ' a ',
+    'a\n\n b\n',
+    "'",
+    '"',
+    '<<',
+    '\t',
+    '---',
+  ),
+)
+const type: fc.Arbitrary<AgentType> = fc.record(
+  {
+    name: fc.constant('new'),
+    description: text,
+    systemPrompt: text,
+    capabilities: fc.array(
+      fc.oneof(
+        text.filter((name) => name.trim() !== ''),
+        fc.record({ name: text.filter((name) => name.trim() !== ''), inputTypes: fc.array(text) }),
+      ),
+      { maxLength: 2 },
+    ),
+    temperature: fc.double({ min: 0, max: 2, noNaN: true }).filter((value) => !Object.is(value, -0)),
+    maxRounds: fc.integer({ min: 1, max: 100 }),
+    weight: fc.constantFrom(null, 2, 0.5),
+    trust: fc.constantFrom('untrusted' as const, 'internal' as const, 'privileged' as const),
+    escalateTo: fc.constantFrom('lead', 'new'),
+    data: fc.jsonValue().filter((value) => !/api[_-]?key|-0/i.test(JSON.stringify(value))),
+  },
+  { requiredKeys: ['name'] },
+)
+
+for (const [what, before] of Object.entries(FILES))
+  t.test(`a file ${what}`, async (t) => {
+    const file = join(t.testdir({ 'agents.yaml': '' }), 'agents.yaml')
+    await fc.assert(
+      fc.asyncProperty(type, fc.constantFrom('lead', null), async (given, maker) => {
+        const json = JSON.parse(JSON.stringify(given)) as AgentType // as it comes from a thread
+        writeFileSync(file, before)
+        const { registry, agents } = await loadTeam(file)
+        const role = registry!.check(json, maker)
+        if (readFileSync(file, 'utf8') !== before) return false
+        registry!.save(json, maker)
+        const after = await loadTeam(file)
+        const lead = { ...agents[0], canDelegateTo: [...agents[0]!.canDelegateTo!, ...(maker ? ['new'] : [])] }
+        return (
+          isDeepStrictEqual(role, { canDelegateTo: [], ...json }) &&
+          isDeepStrictEqual(after.agents, [lead, ...agents.slice(1), role]) &&
+          isDeepStrictEqual(registry!.read(), after.agents) &&
+          commentsOf(before).every((comment) => readFileSync(file, 'utf8').includes(comment))
+        )
+      }),
+      { numRuns: definedTypesNumRuns },
+    )
+    t.pass()
+  })
+
+t.test('the ends of lines stay what they are', async (t) => {
+  for (const [what, ends] of Object.entries({ 'with Windows lines': /^(.*\r\n)+$/, 'in blocks': /^(.*\n)+$/ })) {
+    const file = join(t.testdir({ 'agents.yaml': FILES[what]! }), 'agents.yaml')
+    const { registry } = await loadTeam(file)
+    registry!.save({ name: 'new', systemPrompt: 'one\ntwo' }, 'lead')
+    t.match(readFileSync(file, 'utf8'), ends)
+    t.equal(registry!.read()[2]!.systemPrompt, 'one\ntwo')
+  }
+})
+
+const commentsOf = (yaml: string) => yaml.match(/#.*\w/g) ?? []
+
+t.test('entries that share their content with others are left alone', async (t) => {
+  const shared = {
+    'a list': 'agents:\n  lead: { can_delegate_to: &all [] }\n  worker: { can_delegate_to: *all }\n',
+    'an entry': 'agents:\n  lead: &same { can_delegate_to: [] }\n  worker: *same\n',
+    'another entry': 'agents:\n  worker: &same { max_rounds: 3 }\n  lead: *same\n',
+  }
+  for (const [what, before] of Object.entries(shared)) {
+    const file = join(t.testdir({ 'agents.yaml': before }), 'agents.yaml')
+    const { registry } = await loadTeam(file)
+    try {
+      registry!.save({ name: 'new' }, 'lead')
+      const { agents } = await loadTeam(file)
+      t.same(
+        agents.map(({ name, canDelegateTo }) => [name, canDelegateTo]),
+        [
+          ['lead', ['new']],
+          ['worker', []],
+          ['new', []],
+        ],
+        what,
+      )
+    } catch (error) {
+      t.ok(error instanceof ConfigurationError, what)
+      t.match(error, { message: /the entry of "lead" in .* shares its content/ })
+      t.equal(readFileSync(file, 'utf8'), before, what)
+    }
+  }
+})
+
+t.test('a rehearsal keeps to itself what is defined in it', async (t) => {
+  const before = FILES['in blocks']!
+  const file = join(t.testdir({ 'agents.yaml': before }), 'agents.yaml')
+  const { registry } = await loadTeam(file)
+  const [one, two] = [registry!.rehearsed(), registry!.rehearsed()]
+  one.save({ name: 'new' }, 'lead')
+  t.same(pluck(one.read(), 'name'), ['lead', 'worker', 'new'])
+  for (const other of [two, registry!]) t.same(pluck(other.read(), 'name'), ['lead', 'worker'])
+  t.equal(readFileSync(file, 'utf8'), before)
 })

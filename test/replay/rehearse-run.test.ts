@@ -1,8 +1,7 @@
-/** `rehearseRun`: an old run with the code of today, and the answers that the world outside gave then. */
+/** Old runs with the code of today: by `rehearseRun` and `dramatis rehearse --from`. */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Test } from 'tap'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { z } from 'zod'
 import { createTeam, defineAgent, defineTool, type MultiAgentPatternOptions, type Run } from '../../src/index.ts'
 import { type OldRunPlan, type OldRunRehearsal, rehearseRun, scriptedModel } from '../../src/testing.ts'
@@ -10,6 +9,9 @@ import { deskOf, first, type Script } from '../durability/desk-team.ts'
 import { folderOf } from '../durability/log-folders.ts'
 import type { Changed } from '../fixtures/old-runs/clerk.ts'
 import { clerks, effects, priced, sells, served, shop } from './clerk-team.ts'
+import { logged, type Report, rehearsed } from './shop-logs.ts'
+
+// `rehearseRun`: an old run with the code of today, and the answers that the world outside gave then.
 
 const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
 
@@ -359,3 +361,176 @@ t.test('approvals are answered as the person did then, with the input that the p
   t.equal(rehearsal.result.finalOutput, 'done')
   t.same(paid, [{ euros: 10 }])
 })
+
+// `dramatis rehearse --from`: old runs as a check of the code of today.
+
+t.test('all runs of a log are played, and are the same with the same code', async (t) => {
+  const log = await logged(t, { one: 'yes', two: 'no', three: 'yes' })
+  const { code, stdout, stderr } = await rehearsed(['--from', 'all', '--log', log])
+  t.equal(stderr, '')
+  t.equal(stdout, '3 runs\n\nsame        3\ndifferent   0\nnot played  0\n')
+  t.equal(code, 0)
+})
+
+t.test('with changed code the differences of each run are told, and the exit code is 1', async (t) => {
+  const log = await logged(t, { one: 'yes', two: 'no' })
+  const { code, stdout } = await rehearsed(['--from', 'all', '--log', log], { lazy: true })
+  t.equal(code, 1)
+  t.match(stdout, /^2 runs\n\nsame {8}0\ndifferent {3}2\n/)
+  t.match(stdout, /\none: 2 differences\n {2}then: finished: green tea for .*\n {2}now: {2}finished: green tea/)
+  t.match(stdout, /\n {2}- what ann gives the tool "price" has changed in weight: it was 9, and is 0\n/)
+  t.match(stdout, /\n {2}- ann no longer uses the tool "weigh"\n/)
+  t.match(
+    stdout,
+    /\ntwo: 2 differences\n {2}then: failed: AGENT_FAILED: .*is not sold\n {2}now: {2}failed: AGENT_FAILED/,
+  )
+  t.match(stdout, /\nPlay the first of them alone:\n {2}npx dramatis rehearse \S+shop-team.js --from one --log \S+\n$/)
+  const again = await rehearsed(['--from', 'all', '--log', log], { lazy: true })
+  t.equal(again.stdout, stdout, 'it is the same each time')
+})
+
+t.test('one run is shown with its diagram', async (t) => {
+  const log = await logged(t, { one: 'yes', two: 'no' })
+  const same = await rehearsed(['--from', 'two', '--log', log])
+  t.match(same, { code: 0, stderr: /a run failed.*tea for two is not sold/ }) // what the team logs
+  t.match(
+    same.stdout,
+    /^sequenceDiagram\n[\s\S]*\n\ntwo: the same as then\n {2}then: failed: .*\n {2}now: {2}failed: .*\n$/,
+  )
+  const other = await rehearsed(['--from', 'two', '--log', log], { ending: '!' })
+  t.match(other, { code: 0 }, 'it never came to that')
+  const changed = await rehearsed(['--from', 'one', '--log', log], { ending: '!' })
+  t.match(changed, { code: 1, stdout: /the result of the run has changed in content: it was ".*", and is ".*!"/ })
+})
+
+// `dramatis rehearse --from`: which runs are played, and what is refused.
+
+t.test('runs are selected by their ids, and by their status', async (t) => {
+  const log = await logged(t, { one: 'yes', two: 'no', three: 'yes' })
+  const ids = async (...args: string[]) => {
+    const report: Report = JSON.parse((await rehearsed([...args, '--log', log, '--json'])).stdout)
+    return report.results.map(({ runId }) => runId)
+  }
+  t.same(await ids('--from', 'three', '--from', 'one'), ['three', 'one'])
+  t.same(await ids('--from', 'all', '--status', 'failed'), ['two'])
+  t.same(await ids('--from', 'all', '--status', 'finished'), ['one', 'three'])
+  t.match(await rehearsed(['--from', 'all', '--status', 'aborted', '--log', log]), {
+    code: 0,
+    stdout: '',
+    stderr: 'No run of the log is aborted.\n',
+  })
+})
+
+t.test('--json has everything that differs', async (t) => {
+  const log = await logged(t, { one: 'yes' })
+  const { code, stdout } = await rehearsed(['--from', 'one', '--log', log, '--json'], { step: 'greet' })
+  t.equal(code, 1)
+  const report: Report = JSON.parse(stdout)
+  t.match(report, { runs: 1, same: 0, different: 1 })
+  t.match(report.results[0], {
+    runId: 'one',
+    before: { status: 'finished' },
+    now: { success: false, error: { code: 'STEP_MISMATCH' } },
+    mismatches: [{ kind: 'step', how: 'new', agent: 'ann', name: 'greet' }],
+    trace: { messageFlow: [] },
+  })
+})
+
+t.test('a run that blocks its thread does not keep the others from being played', async (t) => {
+  const log = await logged(t, { one: 'yes', loops: 'yes', two: 'yes' })
+  const { code, stdout } = await rehearsed(['--from', 'all', '--log', log, '--seed-timeout', '2000'], {
+    loopsAt: 'tea for loops',
+  })
+  t.equal(code, 1)
+  t.match(stdout, /^3 runs\n\nsame {8}2\ndifferent {3}0\nnot played {2}1\n/)
+  t.match(stdout, /\nloops: not played: AGENT_CRASHED: Run "loops" blocked its thread/)
+})
+
+t.test('options that do not go together are refused, and unknown runs and logs', async (t) => {
+  const log = await logged(t, { one: 'yes' })
+  const refused = async (args: readonly string[], stderr: RegExp) => t.match(await rehearsed(args), { code: 2, stderr })
+  await refused(['--from', 'on', '--log', log], /UNKNOWN_RUN.*Did you mean "one"\?/)
+  await refused(['--from', 'one'], /--from: which log\?/)
+  await refused(['tea', '--from', 'one', '--log', log], /--from: an old run has its own query/)
+  await refused(['--from', 'one', '--log', log, '--seeds', '3'], /--seeds: an old run is played once/)
+  await refused(['--from', 'one', '--log', log, '--real-models'], /--real-models: an old run/)
+  await refused(['--from', 'all', '--from', 'one', '--log', log], /"all" stands alone/)
+  await refused(['--from', 'one', '--status', 'failed', '--log', log], /--status selects among --from all/)
+  await refused(['tea', '--log', log], /--log: it is for old runs/)
+  await refused(['--from', 'one', '--log', join(log, 'none')], /--log: .*cannot be read/)
+  await refused([], /What is to be played\?/)
+  const segment = join(log, readdirSync(log).find((name) => name.endsWith('.log'))!)
+  const bytes = readFileSync(segment)
+  bytes.fill(0xff, 8, 16) // in its header
+  writeFileSync(segment, bytes)
+  t.match(await rehearsed(['--from', 'all', '--log', log]), { code: 1, stdout: '', stderr: /LOG_CORRUPT/ })
+})
+
+// Old runs of all sorts come to the same with the same code: failures, deadlines, strategies with models.
+
+const module = new URL('../fixtures/old-runs/worker.js', import.meta.url)
+
+/** Runs each query of a team once, then once more from the log. Gives the answers. */
+async function again(t: Test, options: MultiAgentPatternOptions, queries: readonly string[]): Promise<unknown[]> {
+  const log = join(folderOf(t), 'log')
+  const team = createTeam({ ...options, logger: silent, stateManagement: { path: log } })
+  t.teardown(() => team.close())
+  const answers: unknown[] = []
+  for (const query of queries) {
+    const result = await team.execute(query, { runId: query, threadId: 'same' })
+    answers.push(result.success ? result.finalOutput : result.error.code)
+  }
+  await team.close()
+  for (const [at, runId] of queries.entries()) {
+    const { mismatches, result } = await rehearseRun({ ...options, logger: silent }, { log, runId })
+    t.same(mismatches, [], runId)
+    t.equal(result.success ? result.finalOutput : result.error.code, answers[at], runId)
+  }
+  return answers
+}
+
+t.test('steps within steps, caught errors, deadlines, crashes and new agents', async (t) => {
+  process.env.WORKER_DIED = join(folderOf(t), 'died')
+  const role = { module, env: ['WORKER_DIED'], trust: 'privileged' as const, data: module.href }
+  const team: MultiAgentPatternOptions = {
+    agents: [
+      { name: 'ann', ...role },
+      { name: 'bob', ...role },
+    ],
+    orchestration: {
+      strategy: 'custom',
+      name: 'work',
+      run: async (desk, query) => (await desk.request('ann', query)).content,
+    },
+  }
+  t.same(await again(t, team, ['outer', 'catches', 'late', 'makes', 'dies']), [
+    'in',
+    'RangeError: too far',
+    'REQUEST_TIMEOUT',
+    'in',
+    'AGENT_CRASHED',
+  ])
+})
+
+const strategies: MultiAgentPatternOptions['orchestration'][] = [
+  { strategy: 'sequential' },
+  { strategy: 'parallel' },
+  { strategy: 'debate', debaters: ['ann', 'bob'], judge: 'cid' },
+  { strategy: 'hierarchical', manager: 'ann', workers: ['bob', 'cid'] },
+  { strategy: 'collaborate' },
+  // one after the other: entries of the same moment have no order that a second run could have too
+  { strategy: 'blackboard', interests: { ann: ['query'], bob: ['rehearsal.ann'], cid: ['rehearsal.bob'] } },
+  { strategy: 'auction' },
+  { strategy: 'consensus' },
+]
+for (const orchestration of strategies)
+  t.test(`${'strategy' in orchestration && orchestration.strategy}: two runs of one thread, with models`, async (t) => {
+    const agents = ['ann', 'bob', 'cid'].map((name) => ({
+      name,
+      systemPrompt: `You are ${name}.`,
+      capabilities: [name],
+    }))
+    const enableBlackboard = 'strategy' in orchestration && orchestration.strategy === 'blackboard'
+    const options: MultiAgentPatternOptions = { agents, orchestration, models: 'rehearsal', enableBlackboard }
+    await again(t, options, ['Should we sell tea?', 'And coffee?'])
+  })

@@ -1,5 +1,6 @@
-/** The signs of a livelock and groups of waits as functions: what counts, what does not, and from when on it counts anew. */
+/** The signs of a livelock and groups of waits as functions: what counts, what comes again, and what does not. */
 import t from 'tap'
+import { cycleIn, NO_SEQUENCE, type Sequence, withKey } from '../../src/actors/definition/assignment.ts'
 import type { MessageType } from '../../src/index.ts'
 import { END, ID, idOf, REQUEST, recipientOf, SEND } from '../../src/mailbox/frame.ts'
 import { WaitingGroups } from '../../src/runtime/host/agent.ts'
@@ -23,6 +24,9 @@ import {
 } from '../../src/runtime/observers/livelock-signs.ts'
 import { LIVELOCK_BOUNDS } from '../../src/runtime/settings/agent-settings.ts'
 import { ANN, BOB, directory, frameOf } from '../mailbox/frames.ts'
+
+// The signs of a livelock and groups of waits as functions: what counts, what does not, and from when on it counts
+// anew.
 
 t.test('the bounds for errors and for A-B-A-B follow from that for repeats', async (t) => {
   t.same([mostErrors(LIVELOCK_BOUNDS), mostExchanges(LIVELOCK_BOUNDS)], [18, 36])
@@ -335,4 +339,29 @@ t.test('the groups of a turn that is over are forgotten, and no others', (t) => 
   groups.forget(TURN)
   t.same([groups.of(TURN, 1), groups.of(TURN, 2), groups.of(TURN + 1, 1)], [undefined, undefined, { need: 2 }])
   t.end()
+})
+
+// What comes again in a sequence: from one key to eight, and how often.
+
+const sequenceOf = (keys: string): Sequence => [...keys].reduce((last, key) => withKey(last, key), NO_SEQUENCE)
+const cycleOf = (keys: string, least = 3) => cycleIn(sequenceOf(keys), () => least)
+
+t.test('the shortest cycle at the end of a sequence is found, and how often it came', async (t) => {
+  t.same(cycleOf('xaaa'), { length: 1, times: 3 })
+  t.same(cycleOf('ababab'), { length: 2, times: 3 })
+  t.same(cycleOf('xxabcabcabc'), { length: 3, times: 3 })
+  t.same(cycleOf('abcdefgh'.repeat(3)), { length: 8, times: 3 })
+})
+
+t.test('a cycle that is not whole yet, or was broken, is none', async (t) => {
+  t.equal(cycleOf('aa'), undefined)
+  t.equal(cycleOf('ababa'), undefined)
+  t.equal(cycleOf('aaxaa'), undefined)
+  t.equal(cycleOf('abcdefghi'.repeat(4)), undefined, 'of nine')
+})
+
+t.test('what is kept does not grow with the sequence', async (t) => {
+  const { last, same } = sequenceOf('abc'.repeat(500))
+  t.equal(last.length, 8)
+  t.equal(same.length, 8)
 })

@@ -1,14 +1,23 @@
-/** How spans end: with their turn, in a death, with their run, and in any case with the team. */
+/** How spans end, in virtual time and on real threads, however they are folded. */
+
+import type { ReadableSpan } from '@opentelemetry/sdk-trace-base'
 import t from 'tap'
-import type { AgentContext, AgentMessage } from '../../src/index.ts'
+import { type AgentContext, type AgentMessage, createTeam } from '../../src/index.ts'
+import { END, kindOf, lengthOf, senderOf, turnOf } from '../../src/mailbox/frame.ts'
+import type { Batch, HostRecord, LogEntry } from '../../src/runtime/log/records.ts'
 import { Redactor } from '../../src/runtime/logging/redactor.ts'
 import { Spans } from '../../src/runtime/observers/spans.ts'
+import { modelSpans, Tracing } from '../../src/runtime/observers/tracing.ts'
+import { ModelGateway } from '../../src/runtime/verbs/gateway.ts'
 import type { TelemetrySpan } from '../../src/telemetry.ts'
-import { testTeam } from '../../src/testing.ts'
+import { rehearse, testTeam, virtualClock } from '../../src/testing.ts'
+import relay from '../fixtures/telemetry/relay.ts'
 import { type Cast, localTeam, openTeam, silent } from '../kit/team.ts'
 import { FakeModel } from '../models/fake-model.ts'
 import { asking } from './asking.ts'
-import { errorOf, idOf, parentOf, Recorder, tookOf } from './recorder.ts'
+import { errorOf, idOf, parentOf, Recorder, tookOf, traceOf } from './recorder.ts'
+
+// How spans end: with their turn, in a death, with their run, and in any case with the team.
 
 t.test('a turn that a death cut off has a span for each attempt', async (t) => {
   const recorder = new Recorder()
@@ -205,4 +214,155 @@ t.test('what nobody has ended ends with the team, and once', async (t) => {
   left.event('late', 9, {})
   left.end(9)
   t.strictSame(said, [{ 'error.type': 'TEAM_CLOSED' }, [5, true, undefined]])
+})
+
+// Spans are folded from the log, in batches that follow from how busy host and threads are: they must not show in
+// the spans.
+
+t.test('however the log is cut into batches, the spans of turns are the same', async (t) => {
+  let tries = 0
+  const cast: Cast = {
+    chief: async (_, context) => {
+      for (const text of ['one', 'two', 'three']) await context.send('clerk', text)
+      return (await context.request('sage', 'go')).content
+    },
+    clerk: async ({ content }, context) => {
+      if (content === 'two') tries += 1
+      if (content === 'two' && tries === 1) throw new Error('not yet')
+      if (content === 'three') await context.request('sage', 'go')
+      return ''
+    },
+    sage: async (_, context) => {
+      await context.sleep(5)
+      return ''
+    },
+  }
+  const team = openTeam(t, cast, { supervision: { onHandlerError: 'retry' } })
+  const told: Batch[] = []
+  team.host.attach(() => ({ next: (batch) => void told.push(batch) }))
+  const running = team.execute('go')
+  await team.clock.runToIdle()
+  t.ok((await running).success)
+  const all = told.flat()
+  const fold = (batches: readonly Batch[]) => {
+    const recorder = new Recorder()
+    const part = new Tracing(recorder.telemetry, team.host).part(team.host)
+    for (const batch of batches) part.next(batch)
+    t.equal(recorder.open, 0)
+    return shapeOf(recorder)
+  }
+  const expected = fold(told)
+  t.equal(expected.length, 7)
+  const attempts = expected.map(([, attempt, error]) => `${attempt} ${error}`)
+  t.strictSame(attempts.filter((attempt) => attempt !== '1 undefined').sort(), ['1 AGENT_FAILED', '2 undefined'])
+  t.strictSame(fold([all]), expected)
+  const late = announcedLate(all)
+  t.not(late.findIndex(isStart), all.findIndex(isStart))
+  t.strictSame(fold([late]), expected)
+})
+
+/** What there is to tell of each span, in an order that does not follow from when it was told. */
+function shapeOf({ spans }: Recorder): (string | undefined)[][] {
+  const messageOf = (span: ReadableSpan | undefined) => span && `${span.attributes['dramatis.message.id']}`
+  const byId = new Map(spans.map((span) => [idOf(span), span]))
+  return spans
+    .map((span) => [
+      span.name,
+      `${span.attributes['dramatis.turn.attempt']}`,
+      errorOf(span) as string | undefined,
+      messageOf(span),
+      messageOf(byId.get(parentOf(span) ?? '')),
+    ])
+    .sort((one, other) => (one.join() < other.join() ? -1 : 1))
+}
+
+/** A turn that stood in line behind another can do something before the host says that it has begun. */
+function announcedLate(entries: Batch): LogEntry[] {
+  const moved = [...entries]
+  for (const start of entries) {
+    if (!isStart(start)) continue
+    const next = moved.findIndex((entry) => framesIn(entry, start).length > 0 && entry.seq > start.seq)
+    if (next < 0 || framesIn(moved[next]!, start).includes(END)) continue
+    moved.splice(next, 0, ...moved.splice(moved.indexOf(start), 1)) // the place of `next` has moved by one
+  }
+  return moved
+}
+
+const isStart = (entry: LogEntry): entry is HostRecord & { kind: 'turn.started' } => entry.kind === 'turn.started'
+
+/** The kinds of the frames of that turn. */
+function framesIn(entry: LogEntry, { index, turn }: { index: number; turn: number }): number[] {
+  const kinds: number[] = []
+  if (entry.kind !== 'frames') return kinds
+  const { memory, from, to } = entry
+  for (let at = from; at < to; at += lengthOf(memory, at))
+    if (senderOf(memory, at) === index && turnOf(memory, at) === turn) kinds.push(kindOf(memory, at))
+  return kinds
+}
+
+t.test('a call of a model waits until its turn is told of', async (t) => {
+  const recorder = new Recorder()
+  const spans = new Spans(recorder.telemetry, silent, new Redactor())
+  const turn = spans.start({ name: 'turn', kind: 'internal', at: 0, parent: undefined, attributes: {} })
+  let isTold = false
+  const clock = virtualClock()
+  const layer = modelSpans(spans, clock, () => (isTold ? turn.place : undefined))
+  const model = new FakeModel(['said'])
+  const gateway = new ModelGateway({
+    clock,
+    resolve: () => ({ client: model, model: 'm' }),
+    record: () => {},
+    layers: [layer],
+    redactor: new Redactor(),
+  })
+  const caller = {
+    agent: { name: 'ann', index: 3, settings: { modelTimeoutMs: 1_000, info: {} }, messageIdOf: () => 'm' },
+    run: { id: 'r' },
+    turn: 1,
+  } as never
+  const messages = [{ role: 'user', content: 'hi' }] as const
+  const answer = gateway.call(caller, { messages }, new AbortController().signal, () => {})
+  isTold = true
+  await answer
+  turn.end(1)
+  t.equal(parentOf(recorder.one('chat m')), idOf(recorder.one('turn')))
+})
+
+// Spans of agents on real threads: short turns, of which the host sees no more than what they leave.
+
+const module = new URL('../fixtures/telemetry/relay.js', import.meta.url)
+const agents = ['chief', 'clerk', 'sage'].map((name) => ({ name, module }))
+const orchestration = {
+  strategy: 'custom',
+  run: async (script: { request(to: string, content: string): Promise<{ content: string }> }, query: string) =>
+    (await script.request('chief', query)).content,
+} as const
+
+t.test('each of many short turns stands below the one that began it', async (t) => {
+  const recorder = new Recorder()
+  const team = createTeam({ agents, orchestration, logger: silent, telemetry: recorder.telemetry })
+  t.teardown(() => team.close())
+  const { finalOutput } = await team.execute('clerk 200 sage 2')
+  await team.close({ drainMs: 60_000 })
+  const run = recorder.one('invoke_workflow')
+  const chief = recorder.one('invoke_agent chief')
+  const clerks = recorder.named('invoke_agent clerk')
+  const sages = recorder.named('invoke_agent sage')
+  t.equal(finalOutput, `00-${traceOf(run)}-${idOf(run)}-01`)
+  t.equal(parentOf(chief), idOf(run))
+  t.equal(clerks.length, 200)
+  t.ok(clerks.every((span) => parentOf(span) === idOf(chief)))
+  t.equal(sages.length, 400)
+  for (const clerk of clerks) t.equal(sages.filter((sage) => parentOf(sage) === idOf(clerk)).length, 2)
+  t.equal(recorder.open, 0)
+  t.ok(recorder.spans.every((span) => errorOf(span) === undefined && tookOf(span) >= 0))
+})
+
+t.test('a rehearsal of the team leaves no spans', async (t) => {
+  const recorder = new Recorder()
+  const modules = { chief: relay, clerk: relay, sage: relay }
+  const options = { agents: agents.map(({ name }) => ({ name })), orchestration, telemetry: recorder.telemetry }
+  const { outcomes } = await rehearse(options, { query: 'clerk 1 sage 1', seeds: 3, modules })
+  t.equal(outcomes.done, 3)
+  t.equal(recorder.started, 0)
 })

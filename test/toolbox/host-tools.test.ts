@@ -1,10 +1,23 @@
-/** Tools given inline: they run in the host, once for each call, whatever becomes of the agent's thread. */
+/** Tools given inline: how they are defined, where they run, and what keeps them from work. */
 import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
 import { z } from 'zod'
-import { type AgentContext, type DramatisError, defineTool, ToolInputError } from '../../src/index.ts'
+import {
+  type AgentContext,
+  ConfigurationError,
+  type DramatisError,
+  defineAgent,
+  defineTool,
+  type Tool,
+  ToolInputError,
+} from '../../src/index.ts'
+import { testTeam } from '../../src/testing.ts'
+import { needsPackages } from '../../src/tools/options.ts'
 import { ask, gate, given, localTeam, never, outcomeOf } from '../kit/team.ts'
+import { desk, recordModule } from './desk.ts'
 import { adder, doing, refusal, toolEvents } from './tools.ts'
+
+// Tools given inline: they run in the host, once for each call, whatever becomes of the agent's thread.
 
 t.test('an agent calls a tool of its role, by its definition and by its name', async (t) => {
   const { tool, calls } = adder()
@@ -370,4 +383,115 @@ t.test('a turn that waits for a tool keeps its place among maxConcurrentAgents',
   release()
   await result
   t.same(order, ['ann', 'bob'])
+})
+
+// What `defineTool` takes and refuses, at once.
+
+const good = { name: 'search', description: 'Searches.', input: z.object({ query: z.string() }), run: () => 'found' }
+
+function refusalOf(fields: object): ConfigurationError {
+  try {
+    defineTool({ ...good, ...fields } as typeof good)
+  } catch (error) {
+    if (error instanceof ConfigurationError) return error
+    throw error
+  }
+  throw new Error('it was taken')
+}
+
+t.test('a tool is what it was defined as, and frozen', async (t) => {
+  const tool: Tool<{ query: string }, string> = defineTool(good)
+  t.match(tool, { name: 'search', description: 'Searches.', timeoutMs: 30_000, idempotent: false })
+  t.ok(Object.isFrozen(tool))
+  t.match(tool, {
+    inputSchema: { type: 'object', properties: { query: { type: 'string' } }, required: ['query'] },
+  })
+  t.notOk('$schema' in (tool as { inputSchema?: object }).inputSchema!)
+})
+
+t.test('a name that some model does not take is refused', async (t) => {
+  for (const name of ['', '1st', 'a b', 'a.b', 'größe', 'x'.repeat(65), 5, undefined])
+    t.match(refusalOf({ name }), { details: { path: 'name' }, message: /^defineTool: "name": it is / })
+  for (const name of ['a', '_', 'web_search', 'Web-Search2', 'x'.repeat(64)]) t.ok(defineTool({ ...good, name }))
+})
+
+t.test('every other field is checked too', async (t) => {
+  const wrong: Record<string, unknown[]> = {
+    description: ['', ' ', 5, undefined],
+    input: [undefined, {}, { '~standard': { validate: () => ({ value: 1 }) } }, z.string(), z.object({ at: z.date() })],
+    run: [undefined, 'code'],
+    idempotent: [1, 'yes'],
+    precondition: [true, 'installed'],
+    timeoutMs: [0, -1, Number.NaN, Number.POSITIVE_INFINITY, '5'],
+  }
+  for (const [path, values] of Object.entries(wrong))
+    for (const value of values) t.match(refusalOf({ [path]: value }), { details: { path } }, `${path} ${String(value)}`)
+  t.match(refusalOf({ input: z.string() }).message, /"search" takes string; a tool takes an object/)
+  t.match(refusalOf({ input: z.union([z.object({}), z.object({ a: z.string() })]) }).message, /takes something else/)
+  t.match(refusalOf({ input: z.object({ at: z.date() }) }).message, /has no JSON schema for it: .*Date/)
+  t.match(refusalOf({ timeoutMS: 5 }).message, /"timeoutMS": there is no such field; there are name, /)
+  t.match(refusalOf({ inputSchema: z.object({}) }).message, /"inputSchema": .* \(did you mean "input"\?\)/)
+  t.match(refusalOf({ execute: () => 1 }).message, /"execute": .* \(did you mean "run"\?\)/)
+  t.throws(() => defineTool(null as unknown as typeof good), ConfigurationError)
+})
+
+t.test('a tool whose input has no properties is sent with none', (t) => {
+  const inputs = [z.record(z.string(), z.number()), z.object({}), z.looseObject({})]
+  for (const input of inputs)
+    t.match(defineTool({ ...good, input, run: () => '' }), { inputSchema: { type: 'object', properties: {} } })
+  t.end()
+})
+
+// A tool that cannot work where it is given says so before any model calls it.
+
+const orchestration = { strategy: 'sequential' } as const
+
+function needing(precondition: () => void) {
+  return defineTool({ name: 'draw', description: 'Draws.', input: z.object({}), precondition, run: () => 'drawn' })
+}
+
+t.test('a team is not created with a tool that cannot work', async (t) => {
+  const modules = { ann: defineAgent({ receive: () => 'done' }) }
+  const draw = needing(() => {
+    throw new Error('no pencil')
+  })
+  const refusal = { code: 'CONFIGURATION', message: /the tool "draw" cannot work here: no pencil/ }
+  t.throws(() => testTeam({ agents: [{ name: 'ann', tools: [draw] }], orchestration }, { modules }), {
+    ...refusal,
+    details: { path: 'agents[0].tools[0]', tool: 'draw' },
+  })
+  t.throws(() => testTeam({ agents: [{ name: 'ann' }], tools: [draw], orchestration }, { modules }), {
+    ...refusal,
+    details: { path: 'tools[0]' },
+  })
+})
+
+t.test('a tool that can work is asked when the team is created', async (t) => {
+  let asked = 0
+  const draw = needing(() => void asked++)
+  const modules = { ann: defineAgent({ receive: (_, context) => context.tool('draw', {}) as Promise<string> }) }
+  const team = testTeam({ agents: [{ name: 'ann', tools: [draw] }], tools: [draw], orchestration }, { modules })
+  t.teardown(() => team.close())
+  t.ok(asked > 0)
+  t.equal((await team.execute('go')).finalOutput, 'drawn')
+})
+
+for (const isolate of [false, true]) {
+  t.test(`a tool of a module is asked in its thread, ${isolate ? 'its own' : "the agent's"}`, async (t) => {
+    const { team } = desk(t, [{ module: recordModule, export: 'unusable', isolate }])
+    t.match(await refusal(team.start()), {
+      code: 'CONFIGURATION',
+      message: /agents\[0\]\.tools\[0\]\.export: the tool "unusable" cannot work here: no paper/,
+    })
+  })
+}
+
+t.test('packages that are not installed are named, with the command that installs them', async (t) => {
+  t.doesNotThrow(() => needsPackages('paint', ['tap', 'zod', '@standard-schema/spec']))
+  t.throws(() => needsPackages('paint', ['zod', 'no-such-paint', '@no-such/brush']), {
+    constructor: ConfigurationError,
+    message:
+      'paint needs no-such-paint, @no-such/brush, which are not installed: npm install no-such-paint @no-such/brush',
+    details: { packages: ['no-such-paint', '@no-such/brush'] },
+  })
 })

@@ -1,11 +1,16 @@
-/** Tools with `isolate: true`: each call has a thread alone, which is ended alone. */
+/** Tools with `isolate: true`: each call has a thread alone, also where tools are hostile. */
 import { spawnSync } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
+import { mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { threadId } from 'node:worker_threads'
 import t from 'tap'
 import { ToolPool } from '../../src/runtime/verbs/tool-pool.ts'
 import { asked, callerModule, desk, ledger, recordModule, typedModule, underWay, watchThreads } from './desk.ts'
 import { refusal, toolEvents } from './tools.ts'
+
+// Tools with `isolate: true`: each call has a thread alone, which is ended alone.
 
 const record = { module: recordModule, isolate: true }
 const code = { module: recordModule.href, bundled: false, shown: 'record', export: 'default', option: 'tools[0]' }
@@ -272,4 +277,112 @@ t.test('a module that has no tool, throws, or does not end its import, is named 
     code: 'START_FAILED',
     message: /did not load within 300 ms/,
   })
+})
+
+// Isolated tools that attack the host or each other: by what they post, and by what they change in their thread.
+
+const module = new URL('../fixtures/tools/hostile.js', import.meta.url)
+const tool = (name: string) => ({ module, export: name, isolate: true })
+
+t.test('whatever a tool posts by itself, the host goes on and the call has its own answer', async (t) => {
+  const { call } = desk(t, [tool('posting')])
+  const posts = [
+    5,
+    null,
+    'text',
+    [],
+    {},
+    { log: 'fatal', fields: '{}', text: 'x' },
+    { log: 'info', fields: 5, text: {} },
+    { log: 'constructor', fields: '{}', text: 'x' },
+    { progress: 5 },
+    { begun: threadId },
+    { done: null },
+    { done: 5 },
+    { done: { ok: false } },
+    { done: { ok: false, error: 'no' } },
+    { done: { ok: true, output: 5 } },
+    { done: { ok: true, tool: { name: 5 } } },
+    { ready: true },
+    { taskId: 1, result: 'forged' },
+  ]
+  t.match((await call('posting', { posts })).outcomes, [{ output: 'done' }])
+  t.match((await call('posting', {})).outcomes, [{ output: 'done' }], 'and the next one too')
+})
+
+t.test('an answer that a tool forges is its own; one that is no JSON, or too deep, is a failure', async (t) => {
+  const { call } = desk(t, [tool('posting')])
+  const deep = `${'['.repeat(20_000)}${']'.repeat(20_000)}`
+  const forged = (output: string) => call('posting', { posts: [{ done: { ok: true, output } }] })
+  t.match((await forged('"forged"')).outcomes, [{ output: 'forged' }])
+  for (const output of ['{', deep])
+    t.match((await forged(output)).outcomes, [
+      { code: 'TOOL_FAILED', message: /no JSON, or is nested more than 1,000/ },
+    ])
+})
+
+t.test('an answer that a tool forges is as long as answers may be, and an error too', async (t) => {
+  const { call } = desk(t, [tool('posting')], { communication: { maxMessageBytes: 100_000 } })
+  const forged = async (kind: string) => (await call('posting', { forge: { kind, size: 5_000_000 } })).outcomes
+  t.match(await forged('output'), [{ code: 'TOOL_FAILED', message: /gave \d+ bytes; at most 100000 are taken/ }])
+  for (const kind of ['message', 'details']) {
+    const [outcome] = await forged(kind)
+    t.equal(outcome!.code, 'TOOL_FAILED', kind)
+    t.match(outcome!.message, /^x{1,65536}$/, kind)
+  }
+})
+
+t.test('a tool that posts without end loses its thread, and its call fails', async (t) => {
+  const { call } = desk(t, [tool('posting')])
+  t.match((await call('posting', { flood: 100_000 })).outcomes, [
+    { code: 'TOOL_FAILED', message: /posted more than 20000 messages/ },
+  ])
+})
+
+t.test('what a tool changes in its thread is gone with its call', async (t) => {
+  const { call } = desk(t, [tool('infecting'), tool('honest')])
+  for (let round = 0; round < 2; round += 1) {
+    t.match((await call('infecting', {})).outcomes, [{}])
+    t.match(
+      (await call('honest', {}, 4)).outcomes,
+      Array(4).fill({ output: { json: '{"a":1}', text: 'ext', seen: null } }),
+    )
+  }
+})
+
+// Threads of agents and tools may do no more than the process, where Node's permission model bounds it.
+
+const program = fileURLToPath(new URL('../fixtures/tools/trespassing-team.js', import.meta.url))
+const root = fileURLToPath(new URL('../../../', import.meta.url))
+const permission = process.allowedNodeEnvironmentFlags.has('--permission')
+  ? '--permission'
+  : '--experimental-permission'
+
+t.test('an agent and an isolated tool may not read, write or spawn what the process may not', async (t) => {
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), 'dramatis-permissions-')))
+  t.teardown(() => rmSync(folder, { recursive: true }))
+  writeFileSync(join(folder, 'allowed.txt'), 'x')
+  const flags = [
+    permission,
+    '--allow-worker',
+    `--allow-fs-read=${join(root, '*')}`,
+    `--allow-fs-read=${join(folder, '*')}`,
+  ]
+  const bounded = {
+    read: 'done',
+    readOther: 'ERR_ACCESS_DENIED',
+    write: 'ERR_ACCESS_DENIED',
+    spawn: 'ERR_ACCESS_DENIED',
+  }
+  for (const [args, NODE_OPTIONS] of [
+    [flags, ''],
+    [[], flags.map((flag) => JSON.stringify(flag)).join(' ')],
+  ] as const) {
+    const { stdout, stderr } = spawnSync(process.execPath, [...args, program, folder], {
+      cwd: root,
+      env: { ...process.env, NODE_OPTIONS },
+      encoding: 'utf8',
+    })
+    t.strictSame(stdout.startsWith('{') ? JSON.parse(stdout) : `${stdout}${stderr}`, { agent: bounded, tool: bounded })
+  }
 })
