@@ -166,3 +166,52 @@ t.test('a conversation that agents share has what code has answered in it, after
   const words = said.map((each) => each.replace(/^\w+: /, ''))
   t.same(seen.at(-1), ['My form.', 'One moment.', ...words.slice(1, -1)])
 })
+
+t.test(
+  'an answer that comes after the end of its run, of an agent to whom it was handed, stands in the thread',
+  async (t) => {
+    const disk = new MemoryDisk()
+    const seen: string[][] = []
+    const [asked, over] = [gate(), gate()]
+    const desk = () =>
+      teamOf(
+        disk,
+        seen,
+        async function* ({ agent, messages }) {
+          const isFirst = textOf(messages.at(-1)!.content) === 'File my form.'
+          if (isFirst)
+            yield { toolCall: { id: 'c', name: 'handoff', input: JSON.stringify({ to: 'bob', task: 'File.' }) } }
+          else if (agent === 'ann') yield { text: 'Yes.' }
+          else {
+            asked.open()
+            await over.opened
+            yield { text: 'It is filed.' }
+          }
+        },
+        [],
+        {
+          agents: [
+            { name: 'ann', canHandoffTo: ['bob'] },
+            { name: 'bob', canHandoffTo: ['ann'] },
+          ],
+          orchestration: {
+            strategy: 'custom',
+            async run(orchestrator, query) {
+              if (query === 'Is it done?') return (await orchestrator.request('ann', query)).content
+              await orchestrator.send('ann', query)
+              return 'We look into it.'
+            },
+          },
+        },
+      )
+    const first = desk()
+    await first.execute('File my form.', { threadId: 'joe' })
+    await asked.opened
+    over.open()
+    await first.close({ drainMs: 60_000 })
+    const later = desk()
+    t.teardown(() => later.close())
+    await later.execute('Is it done?', { threadId: 'joe' })
+    t.same(seen.at(-1), ['File my form.', 'It is filed.', 'Is it done?'])
+  },
+)
