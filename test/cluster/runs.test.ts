@@ -132,6 +132,9 @@ t.test('runs from any process', { skip: !bin && 'no PostgreSQL is installed here
       t.equal(contentIn(await stream.text()), 'hhi')
     }
     t.match(await one.send('POST', '/v1/chat/completions', chat('desk/none', 'hi')), { status: 404 })
+    const body = { id: 'c', messages: [{ id: 'm', role: 'user', parts: [{ type: 'text', text: 'hi' }] }] }
+    const detail = /"desk" runs over several processes, which cannot do that yet\. Use \/api\/tasks/
+    t.match(await one.send('POST', '/api/chat', { body }), { status: 422, body: { detail } })
     const responses: string[] = []
     for (const at of [0, 1, 2, 3]) {
       const asked = { model: 'desk', input: at === 0 ? 'order' : 'slow', background: true }

@@ -98,10 +98,17 @@ t.test('what is no conversation is refused, with the field and what is accepted'
   ]
   for (const [messages, said] of wrong)
     t.throws(() => team.launch('go', { messages } as RunOptions), { code: 'CONFIGURATION', message: said })
-  t.throws(() => team.launch('go', { messages: [], threadId: 'one' }), {
-    code: 'CONFIGURATION',
-    message: /one of the two/,
-  })
+})
+
+t.test('a thread begins with the messages that its first run is given, and keeps its own later', async (t) => {
+  const { team, model } = modelTeam(t, ['You are Ann', 'Still Ann', 'Ann'], [{ name: 'bot', systemPrompt: 'Be.' }])
+  const messages = [user('I am Ann'), assistant('Hello Ann')]
+  await team.execute('Who am I?', { threadId: 'one', messages })
+  await team.execute('And now?', { threadId: 'one' })
+  const all = ['user: I am Ann', 'assistant: Hello Ann', 'user: Who am I?', 'assistant: You are Ann', 'user: And now?']
+  t.same(said(model, 1), all)
+  await team.execute('And then?', { threadId: 'one', messages: [user('I am Bob')] })
+  t.same(said(model, 2), [...all, 'assistant: Still Ann', 'user: And then?'])
 })
 
 t.test('what the runtime tells a model within a turn is no part of it', async (t) => {

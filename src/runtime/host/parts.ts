@@ -63,7 +63,7 @@ export class Conversations {
     if (run.states.has(agent.index)) return
     const key = keyOf(agent, run)
     const kept = key === undefined ? undefined : this.#of(key)
-    const conversation = key === undefined ? historyFor(agent, run) : kept?.conversation
+    const conversation = kept && !isEmpty(kept.conversation) ? kept.conversation : historyFor(agent, run)
     if (!conversation) return
     if (kept) this.#parts?.pass(kept, run)
     run.states.set(agent.index, conversation)
@@ -128,6 +128,8 @@ export class Conversations {
     this.#kept.delete(key)
   }
 }
+
+const isEmpty = ({ turns, summary }: Conversation): boolean => turns.length === 0 && !summary
 
 /** Returns the messages of the run's caller as the conversation of a model agent of the team. */
 function historyFor({ settings, run: own }: Agent, { messages }: RunState): Conversation | undefined {

@@ -169,13 +169,6 @@ export function readRunOptions<T>(given: RunOptions<T>): RunOptions<T> {
   const { messages, caller } = options
   if (caller !== undefined) options.metadata = { ...options.metadata, [CALLER]: caller }
   if (messages !== undefined) options.messages = reading('messages', () => readMessages(messages))
-  if (messages !== undefined && options.threadId !== undefined)
-    throw refusedAs(
-      'messages',
-      'messages beside a threadId',
-      'one of the two',
-      'A thread has its conversation already.',
-    )
   return options
 }
 

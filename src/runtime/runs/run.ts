@@ -230,7 +230,8 @@ export interface RunOptions<T = undefined> extends RunOwner {
   /**
    * Conversation so far, which is kept by you: messages of role 'user', 'assistant' and 'tool'. All model agents of the
    * team begin the run with it, those without tools without the calls of tools. `result.messages` has it with the
-   * query and the answer, for the next run. Not together with `threadId`. At most 2,000 messages and 4 Mi characters.
+   * query and the answer, for the next run. With a `threadId` the thread begins with it; one that has a conversation
+   * keeps its own. At most 2,000 messages and 4 Mi characters.
    */
   messages?: readonly ModelMessage[] | undefined
 }

@@ -7,6 +7,7 @@ import { PEER_HEADER, PEER_PATH } from '../../runtime/cluster/address.ts'
 import { describe } from '../../shared/errors.ts'
 import { nearest } from '../../shared/text.ts'
 import { own } from '../../shared/values.ts'
+import { chatHandlers } from '../chat/handlers.ts'
 import { type Caller, type HttpApiOptions, type HttpSettings, readOptions } from '../http/options.ts'
 import { HttpError, httpErrorOf, INTERNAL, jsonIn, problemResponse, readBody } from '../http/problem.ts'
 import { type Operation, type Route, routes } from '../http/routes.ts'
@@ -75,6 +76,7 @@ export function httpApi(options: HttpApiOptions): HttpApi {
     ...probeHandlers(service, times),
     ...pageHandlers(service, sessions),
     ...openAiHandlers(service, () => front),
+    ...chatHandlers(service),
   }
   const plain = plainOf(service, handlers)
   const front: Ways['front'] =

@@ -124,6 +124,8 @@ const VIEW_MS = 1_000
 const MEMBER_MS = 2_000
 const PAUSE_MS = 100
 
+/** Routes that refuse a team over several processes. */
+const OF_ONE_PROCESS: readonly Operation[] = ['chat', 'getChat', 'resumeChat', 'stopChat']
 const KEPT: readonly Operation[] = ['answerQuestion', 'cancelTask', 'steerTask']
 
 export class ClusterFront implements Elsewhere {
@@ -184,6 +186,7 @@ export class ClusterFront implements Elsewhere {
     const { name, route, query } = call
     const task = taskIn(call)
     if (task !== undefined) return this.#ofTask(call, task)
+    if (OF_ONE_PROCESS.includes(name)) return undefined
     if (name === 'listQuestions') return inTime(this.#list(call, [...this.#doors.keys()]))
     const named = name === 'createTask' ? (call.body as TaskRequest).team : (query.team as string | undefined)
     const cluster = this.#service.teams.cluster(named)

@@ -2,7 +2,6 @@
 
 import type { Content } from '../../actors/definition/content.ts'
 import {
-  ConfigurationError,
   type Digest,
   type DigestFact,
   GuardrailError,
@@ -18,8 +17,9 @@ import { BODY_HASH, CALLER } from '../../runtime/host/run.ts'
 import { readPosition, readTypes } from '../../runtime/runs/events.ts'
 import { type ToldEvent, toldBy, wantedEvents } from '../../runtime/runs/told-events.ts'
 import { onAbort } from '../../shared/on-abort.ts'
+import { CHAT_MESSAGE } from '../chat/handlers.ts'
 import type { Caller } from '../http/options.ts'
-import { HttpError, httpErrorOf, problemResponse, refusalFor } from '../http/problem.ts'
+import { HttpError, httpErrorOf, problemResponse } from '../http/problem.ts'
 import type { Routes } from '../http/routes.ts'
 import { isoTime, isoTimeOr, type Task, type TaskQuestion, type TaskSummary } from '../http/schemas.ts'
 import { type StreamForm, type Streams, streamFormOf } from '../http/streams.ts'
@@ -34,12 +34,12 @@ import {
   taskOf,
 } from '../http/task-view.ts'
 import {
+  answerAs,
   type Call,
   flushed,
   type Handlers,
   isOf,
   json,
-  noTask,
   noThread,
   type ServedTeams,
   type Service,
@@ -144,25 +144,8 @@ export const questionHandlers = (teams: ServedTeams) =>
       return json({ questions: questions.sort((one, other) => Date.parse(one.askedAt) - Date.parse(other.askedAt)) })
     },
 
-    async answerQuestion({ task, caller, body: { questionId, answer, digest } }) {
-      const { run, approveOwn } = task
-      const open = run.questions.find((question) => question.questionId === questionId)
-      const seesApprovalsAlone = !isOf(run, caller) && !caller.may.includes('operate')
-      if (open && seesApprovalsAlone && open.kind !== 'approval') throw noTask(run.id)
-      const refusal = open && refusalFor(caller, open, run.metadata, approveOwn)
-      const { how, text } = refusal ?? {}
-      const isRepeated = how === 'agreed' // an input of one's own, or a no, may follow one's yes
-      if (text !== undefined && !isRepeated) throw new HttpError('ANSWER_REFUSED', text, { details: { how } })
-      if (open?.kind === 'approval' && digest === undefined) throw digestNeeded()
-      try {
-        const by = { id: caller.id, groups: caller.groups ?? [] }
-        await run.answer(questionId, answer, { by, approveOwn, ...(digest !== undefined && { digest }) })
-      } catch (error) {
-        if (!(error instanceof ConfigurationError)) throw error
-        if (seesApprovalsAlone && error.details.path === 'questionId' && error.details.kind !== 'approval')
-          throw noTask(run.id)
-        throw notTaken(error)
-      }
+    async answerQuestion({ task, caller, body }) {
+      await answerAs(caller, task, body)
       return new Response(null, { status: 204 })
     },
 
@@ -176,17 +159,6 @@ export const questionHandlers = (teams: ServedTeams) =>
 function notSaid(error: unknown): never {
   if (!(error instanceof GuardrailError || error instanceof UnknownAgentError)) throw error
   throw new HttpError(error.code, error.message, { status: 422, details: error.details })
-}
-
-const digestNeeded = (): HttpError => {
-  const detail = 'digest: an approval is about what was shown: send the `digest` of the question with the answer.'
-  return new HttpError('CONFIGURATION', detail, { details: { path: 'digest' } })
-}
-
-/** Error for a question that is not open (any more), or that takes another answer. */
-function notTaken({ message, details }: ConfigurationError): HttpError {
-  if (details.path !== 'questionId') return new HttpError('CONFIGURATION', message, { details: { ...details } })
-  return new HttpError(details.how === undefined ? 'NOT_FOUND' : 'CONFLICT', message)
 }
 
 export function taskHandlers({ settings, teams, tasks, keys, streams }: Service) {
@@ -312,6 +284,7 @@ const OWN_FIELDS = {
   [CALLER]: 'the id of the caller',
   [BODY_HASH]: 'the hash of a body with an Idempotency-Key',
   [RESPONSE]: 'what a request of /v1/responses asks for',
+  [CHAT_MESSAGE]: 'the id of a message of /api/chat',
 }
 
 type TaskBody = Call<Routes['createTask']>['body']

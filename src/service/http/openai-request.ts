@@ -38,7 +38,11 @@ function textIn(given: Given, path: string): string {
 
 function partIn(part: GivenPart, path: string): MessagePart {
   if (TEXTS.includes(part.type)) return { type: 'text', text: part.text ?? '' }
-  const media = mediaIn(part, path)
+  return assertTaken(mediaIn(part, path), path)
+}
+
+/** @throws HttpError for a part that is not whole, or that names bytes of the service. */
+export function assertTaken(media: MediaPart, path: string): MediaPart {
   if (storedIn(media.data)) throw refused(path, 'A reference to stored bytes is not taken: give the bytes, or a URL.')
   const fault = contentFault([media], path)
   if (fault) throw refused(path, `Its data are ${shown(fault.value)}: ${fault.needed}.`)

@@ -76,7 +76,10 @@ export interface HttpLimits {
    * longest is cut. Default: 64 MiB.
    */
   unreadBytes: number
-  /** Time for which a task goes on after its client has left, where `onDisconnect` cancels it. Default: 10,000. */
+  /**
+   * Time in which a client that was cut off may come back: for so long a task goes on after its client has left, where
+   * `onDisconnect` cancels it, and a chat gives the end of a message again. Default: 10,000.
+   */
   disconnectGraceMs: number
   /**
    * Time for which a whole answer of `/v1` waits for a person. Then it says what its task waits for, and the task goes

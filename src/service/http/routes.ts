@@ -2,6 +2,7 @@
  * The table of all routes: it makes the router, the OpenAPI document and the test that each response fits its schema.
  */
 import { z } from 'zod'
+import { chatRequest as chatOfAiSdk } from './chat-request.ts'
 import { chatRequest, responsesRequest } from './openai-request.ts'
 import type { Right } from './options.ts'
 import * as shapes from './schemas.ts'
@@ -460,6 +461,44 @@ export const routes = {
     isOpenAi: true,
     answers: { 200: { description: 'the response', json: openAiObject('response') } },
     errors: [404],
+  }),
+  chat: route({
+    method: 'POST',
+    path: '/api/chat',
+    summary: 'Answers a message in the UI message stream of the AI SDK, as useChat reads it',
+    rights: ['run'],
+    query: z.strictObject({ team: teamName }),
+    body: chatOfAiSdk,
+    answers: { 200: { description: 'chunks of the message of the team', types: ['text/event-stream'] } },
+    errors: [400, 404, 409, 422, 429, 503],
+  }),
+  getChat: route({
+    path: '/api/chat/:id',
+    summary: 'Returns the messages of a chat, the oldest first',
+    rights: ['run'],
+    query: z.strictObject({ team: teamName, limit: pageSize.default(100).describe('of the newest tasks') }),
+    answers: { 200: { description: 'the chat as it is now', json: shapes.chat } },
+    errors: [404],
+  }),
+  resumeChat: route({
+    path: '/api/chat/:id/stream',
+    summary: 'Streams the message that is under way in a chat, from its begin',
+    rights: ['run'],
+    isUncounted: true,
+    query: z.strictObject({ team: teamName }),
+    answers: {
+      200: { description: 'chunks of the message of the team', types: ['text/event-stream'] },
+      204: { description: 'nothing is under way' },
+    },
+    errors: [429, 503],
+  }),
+  stopChat: route({
+    method: 'DELETE',
+    path: '/api/chat/:id',
+    summary: 'Cancels the task that is under way in a chat',
+    rights: ['run'],
+    query: z.strictObject({ team: teamName }),
+    answers: { 204: { description: 'nothing is under way any more' } },
   }),
   live: route({ ...probe, path: '/livez', summary: 'Says whether the process works: else it is to be restarted' }),
   ready: route({ ...probe, path: '/readyz', summary: 'Says whether tasks are taken now' }),

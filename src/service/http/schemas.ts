@@ -321,6 +321,20 @@ export const answerRequest = z.strictObject({
   digest: z.string().max(100).optional().describe('of the approval that was shown: an approval takes it'),
 })
 
+export const chat = z.object({
+  id: z.string(),
+  messages: z
+    .array(
+      z.object({
+        id: z.string(),
+        role: z.enum(['user', 'assistant']),
+        metadata: z.unknown().optional(),
+        parts: z.array(z.looseObject({ type: z.string() })),
+      }),
+    )
+    .describe('as the AI SDK has them (UIMessage)'),
+})
+
 export const session = z.object({
   caller: z.object({ id: z.string(), may: z.array(z.enum(RIGHTS)) }),
   teams: z.array(

@@ -13,10 +13,12 @@ import { BODY_HASH, CALLER, callerIn } from '../../runtime/host/run.ts'
 import type { RunOwner } from '../../runtime/runs/run.ts'
 import { refusedAs } from '../../shared/checks.ts'
 import { type Timer, timerBehind } from '../../shared/clock.ts'
+import { ConfigurationError } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
 import { type Caller, Estimates, type HttpLimits, type HttpSettings, isClusterTeam, type Right } from './options.ts'
-import { HttpError } from './problem.ts'
+import { HttpError, refusalFor } from './problem.ts'
 import type { Operation, Route, Routes } from './routes.ts'
+import type { answerRequest } from './schemas.ts'
 import { firstOf, OpenByCaller, type Streams, type Unread, type Wait } from './streams.ts'
 import { endOf, type FoundTask, hasEnded, knownEndOf, onEnd, type ServedTeam } from './task-view.ts'
 
@@ -183,7 +185,10 @@ export class ServedTeams {
     const served = this.own.find((each) => each.name === name)
     if (served) return served
     if (this.cluster(name))
-      throw new HttpError('CONFIGURATION', `Team "${name}" runs over several processes, which cannot do that yet.`)
+      throw new HttpError(
+        'CONFIGURATION',
+        `Team "${name}" runs over several processes, which cannot do that yet. Use /api/tasks, or a team in one process.`,
+      )
     const known = this.#names.join(', ')
     throw new HttpError('NOT_FOUND', `team: there is no team "${name?.slice(0, 255)}" here; there are ${known}.`)
   }
@@ -426,6 +431,46 @@ async function errorOf(result: Promise<string | MultiAgentResult<unknown>>): Pro
   } catch (error) {
     return error
   }
+}
+
+/**
+ * Answers a question of a task for a caller. Every way to answer over HTTP goes through here.
+ *
+ * @throws HttpError for an answer that this caller may not give, or that the question does not take.
+ */
+export async function answerAs(
+  caller: Caller,
+  { run, approveOwn }: FoundTask,
+  { questionId, answer, digest }: z.infer<typeof answerRequest>,
+): Promise<void> {
+  const open = run.questions.find((question) => question.questionId === questionId)
+  const seesApprovalsAlone = !isOf(run, caller) && !caller.may.includes('operate')
+  if (open && seesApprovalsAlone && open.kind !== 'approval') throw noTask(run.id)
+  const refusal = open && refusalFor(caller, open, run.metadata, approveOwn)
+  const { how, text } = refusal ?? {}
+  const isRepeated = how === 'agreed' // an input of one's own, or a no, may follow one's yes
+  if (text !== undefined && !isRepeated) throw new HttpError('ANSWER_REFUSED', text, { details: { how } })
+  if (open?.kind === 'approval' && digest === undefined) throw digestNeeded()
+  try {
+    const by = { id: caller.id, groups: caller.groups ?? [] }
+    await run.answer(questionId, answer, { by, approveOwn, ...(digest !== undefined && { digest }) })
+  } catch (error) {
+    if (!(error instanceof ConfigurationError)) throw error
+    if (seesApprovalsAlone && error.details.path === 'questionId' && error.details.kind !== 'approval')
+      throw noTask(run.id)
+    throw notTaken(error)
+  }
+}
+
+const digestNeeded = (): HttpError => {
+  const detail = 'digest: an approval is about what was shown: send the `digest` of the question with the answer.'
+  return new HttpError('CONFIGURATION', detail, { details: { path: 'digest' } })
+}
+
+/** Error for a question that is not open (any more), or that takes another answer. */
+function notTaken({ message, details }: ConfigurationError): HttpError {
+  if (details.path !== 'questionId') return new HttpError('CONFIGURATION', message, { details: { ...details } })
+  return new HttpError(details.how === undefined ? 'NOT_FOUND' : 'CONFLICT', message)
 }
 
 export const isOf = ({ metadata }: Run<unknown>, { id }: Caller): boolean => callerIn(metadata) === id

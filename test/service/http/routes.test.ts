@@ -28,6 +28,11 @@ const handy = defineAgent({
   },
 })
 
+const chatOf = (text: string) => ({
+  id: 'talk',
+  messages: [{ id: 'first', role: 'user', parts: [{ type: 'text', text }] }],
+})
+
 type Visit = (stage: Stage) => Promise<Sent[]>
 
 const visits: Record<Operation, Visit> = {
@@ -143,6 +148,23 @@ const visits: Record<Operation, Visit> = {
   discardDeadLetter: async (stage) => [await stage.send('DELETE', `/api/dead-letters/${await letter(stage)}`)],
   listModels: async ({ send }) => [await send('GET', '/v1/models')],
   getModel: async ({ send }) => [await send('GET', '/v1/models/desk'), await send('GET', '/v1/models/desk/worker')],
+  async chat({ send }) {
+    return [await send('POST', '/api/chat', { body: chatOf('go') })]
+  },
+  async getChat({ send }) {
+    await send('POST', '/api/chat', { body: chatOf('go') })
+    return [await send('GET', '/api/chat/talk')]
+  },
+  async resumeChat({ send }) {
+    await send('POST', '/api/chat', { body: chatOf('ask') })
+    const asked = await send('GET', '/api/chat/talk/stream')
+    await send('DELETE', '/api/chat/talk')
+    return [asked, await send('GET', '/api/chat/talk/stream')]
+  },
+  async stopChat({ send }) {
+    await send('POST', '/api/chat', { body: chatOf('ask') })
+    return [await send('DELETE', '/api/chat/talk')]
+  },
   async chatCompletions({ send }) {
     const body = { model: 'desk', messages: [{ role: 'user', content: 'go' }] }
     const streamed = { body: { ...body, stream: true } }

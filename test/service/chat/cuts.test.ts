@@ -1,0 +1,128 @@
+/** Connections break and the service is killed at random moments: no word is lost or shown twice, nothing is done twice. */
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { readdirSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import type { UIMessage } from 'ai'
+import type { Test } from 'tap'
+import t from 'tap'
+import { Dice } from '../../dice.ts'
+import { folderOf } from '../../durability/log-folders.ts'
+import { howMany } from '../../how-many.ts'
+import { answerIn, type Chat, openChat, served } from './desk.ts'
+
+const ANN = { 'x-caller': 'ann:run' }
+const script = fileURLToPath(new URL('../../fixtures/chat/served-shop.js', import.meta.url))
+const WORDS = Array.from({ length: 24 }, (_, n) => `w${n}`)
+const QUERIES = [`say ${WORDS.join(' ')}`, 'use find lamp', 'use buy lamp', 'think twice']
+
+/** Fetches, and breaks the connection behind that many bytes of the answer. */
+const cutBehind =
+  (bytes: () => number): typeof fetch =>
+  async (...request) => {
+    const response = await fetch(...request)
+    let left = bytes()
+    const cut = new TransformStream<Uint8Array, Uint8Array>({
+      transform(piece, controller) {
+        if (piece.byteLength > left) controller.error(new TypeError('the connection was cut'))
+        else controller.enqueue(piece)
+        left -= piece.byteLength
+      },
+    })
+    const body = response.body?.pipeThrough(cut) ?? null
+    return new Response(body, { status: response.status, headers: response.headers })
+  }
+
+/** Plays a message until its answer is complete, as a page does that is opened again whenever something breaks. */
+async function play(chat: Chat, text: string): Promise<void> {
+  const has = chat.messages.length
+  await chat.sendMessage({ text })
+  for (;;) {
+    const { after } = Object(Object(chat.lastMessage?.metadata).dramatis) as { after?: string }
+    const isWhole = chat.lastMessage?.role === 'assistant' && after !== undefined && chat.status === 'ready'
+    if (isWhole && chat.approval === undefined) return
+    chat.errors.length = 0
+    if (isWhole) await chat.approve(true)
+    else if (chat.messages.length === has + 1)
+      await chat.sendMessage() // nobody knows whether it has arrived
+    else await chat.resumeStream()
+  }
+}
+
+/** Checks a chat when all has been said: against the runs, and against what its page is given anew. */
+async function check(t: Test, chat: Chat, url: string): Promise<void> {
+  const { messages } = (await (await fetch(`${url}/api/chat/${chat.id}`, { headers: ANN })).json()) as {
+    messages: UIMessage[]
+  }
+  t.same(
+    chat.messages.map(({ id }) => id),
+    messages.map(({ id }) => id),
+  )
+  for (const message of chat.messages) {
+    if (message.role === 'user') continue
+    const { runId } = Object(message.metadata).dramatis
+    const task = (await (await fetch(`${url}/api/tasks/${runId}`, { headers: ANN })).json()) as { answer: string }
+    t.equal(answerIn(message), task.answer)
+    const calls = message.parts.flatMap((part) => ('toolCallId' in part ? [part] : []))
+    t.equal(new Set(calls.map(({ toolCallId }) => toolCallId)).size, calls.length, 'no call twice')
+    t.ok(calls.every(({ state }) => state === 'output-available'))
+  }
+}
+
+t.test('connections are cut at random moments', async (t) => {
+  const { team, done, chat, url } = await served(t)
+  for (let seed = 1; seed <= howMany(50, 500); seed++) {
+    const dice = new Dice(seed)
+    const bytes = () => (dice.chance(0.3) ? Number.POSITIVE_INFINITY : dice.upTo(3_000))
+    const talk = chat(`c${seed}`, { fetch: cutBehind(bytes) })
+    const before = done.length
+    const text = dice.pick(QUERIES)
+    await play(talk, text)
+    await check(t, talk, url)
+    t.same(done.slice(before), text.startsWith('use') ? [text.slice('use '.length)] : [], `seed ${seed}`)
+  }
+  t.equal((await team.listRuns()).length, howMany(50, 500), 'each message has one run')
+})
+
+t.test('the service is killed at random moments', async (t) => {
+  const [path, effects] = [folderOf(t), folderOf(t)]
+  let service = start(path, effects)
+  t.teardown(async () => void (await service).child.kill('SIGKILL'))
+  const moved: typeof fetch = async (url, init) => {
+    const { pathname, search } = new URL(String(url))
+    return fetch(`${(await service).url}${pathname}${search}`, init)
+  }
+  let asked = 0
+  for (let seed = 1; seed <= howMany(5, 50); seed++) {
+    const dice = new Dice(seed)
+    const talk = openChat('http://shop/api/chat', `c${seed}`, { fetch: moved })
+    const text = dice.pick(QUERIES)
+    if (text.startsWith('use')) asked++
+    const killed = new Promise((resolve) => setTimeout(resolve, dice.upTo(150))).then(async () => {
+      service = start(path, effects, service)
+      await service
+    })
+    await play(talk, text)
+    await killed
+    await check(t, talk, (await service).url)
+    t.equal(readdirSync(effects).length, asked, `seed ${seed}`)
+  }
+})
+
+interface Service {
+  readonly child: ChildProcess
+  readonly url: string
+}
+
+/** Starts the service, behind the end of the one that is killed. */
+async function start(path: string, effects: string, killed?: Promise<Service>): Promise<Service> {
+  if (killed) {
+    const { child } = await killed
+    const ended = once(child, 'exit')
+    child.kill('SIGKILL')
+    await ended
+  }
+  const child = fork(script, [path, effects], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
+  const [port] = await once(child, 'message')
+  return { child, url: `http://127.0.0.1:${port}` }
+}

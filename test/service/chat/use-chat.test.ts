@@ -1,0 +1,294 @@
+/** A chat of the AI SDK has a team as its other side: what `useChat` sends is taken, and what it is sent is shown. */
+import t from 'tap'
+import { folderOf } from '../../durability/log-folders.ts'
+import { openChat, opening, served } from './desk.ts'
+
+t.test('a message is shown as it is written, and its words are the answer of the run', async (t) => {
+  const gate = opening()
+  const { team, chat } = await served(t, { pause: (word) => (word === 'there' ? gate.promise : undefined) })
+  const talk = chat('c')
+  const sent = talk.sendMessage({ text: 'say Hello there' })
+  await talk.until((shown) => shown.endsWith('text streaming: Hello '))
+  gate.resolve()
+  await sent
+  t.same([talk.answer, talk.status, talk.errors], ['Hello there ', 'ready', []])
+  t.equal(talk.answer, await finalOf(team))
+  await talk.sendMessage({ text: 'think twice' })
+  t.same(talk.shown.slice(-2), ['reasoning done: about twice', 'text done: thought'])
+  await talk.sendMessage({ text: 'recall' })
+  t.equal(talk.answer, 'say Hello there|think twice|recall ', 'the chat is one conversation')
+})
+
+t.test('calls of tools are shown with what they return, and words before them are not the answer', async (t) => {
+  const { team, chat } = await served(t)
+  const talk = chat('c')
+  await talk.sendMessage({ text: 'use find lamp' })
+  t.same(talk.shown.slice(2), [
+    'text done: Let me see. ',
+    'data-superseded {"reason":"tool_calls"}',
+    'find output-available: {"done":"lamp"}',
+    'text done: result: {"done":"lamp"}',
+  ])
+  t.equal(talk.answer, await finalOf(team))
+  await talk.sendMessage({ text: 'use find nothing' })
+  t.match(talk.shown.at(-2), /^find output-error: .*there is nothing/)
+})
+
+t.test('a run that fails is an error of the chat, which goes on', async (t) => {
+  const { clerkChat } = await served(t)
+  const talk = clerkChat('c')
+  await talk.sendMessage({ text: 'fail' })
+  t.match([talk.status, talk.errors], ['error', [/no ink/]])
+})
+
+t.test('an approval that is the callers own is offered: the call runs once, or not at all', async (t) => {
+  const { team, done, chat } = await served(t)
+  const talk = chat('c')
+  await talk.sendMessage({ text: 'use buy lamp' })
+  t.equal(talk.shown.at(-1), 'buy approval-requested: {"what":"lamp"}')
+  t.same(done, [])
+  await talk.approve(true)
+  t.same(done, ['buy lamp'])
+  t.equal(talk.messages.length, 2)
+  t.equal(talk.shown.filter((part) => part.startsWith('buy ')).join(), 'buy output-available: {"done":"lamp"}')
+  t.equal(talk.answer, await finalOf(team))
+  await talk.sendMessage({ text: 'use buy car' })
+  await talk.approve(false, 'too dear')
+  t.same(done, ['buy lamp'])
+  t.equal(talk.shown.filter((part) => part.startsWith('buy ')).join(), 'buy output-denied: {"what":"car"}')
+  t.match(talk.answer, /too dear/)
+})
+
+t.test('an approval of others is told and not offered, and the answer comes when they have given theirs', async (t) => {
+  const { team, done, chat, ask } = await served(t)
+  const talk = chat('c')
+  const sent = talk.sendMessage({ text: 'use pay rent' })
+  await talk.until((shown) => shown.includes('data-approval'))
+  t.match(talk.shown.at(-2), /^pay input-available/)
+  t.match(talk.shown.at(-1), /"state":"waiting".*somebody else who may approve/)
+  t.equal(talk.approval, undefined)
+  const { runId, questionId, digest } = team.questions()[0]!
+  const answer = { body: { questionId, answer: 'yes', digest }, caller: 'bob:approve' }
+  t.equal((await ask('POST', `/api/tasks/${runId}/answers`, answer)).status, 204)
+  await sent
+  t.match(talk.shown.at(-2), /"state":"approved","by":\["bob"\]/)
+  t.same([talk.answer, done], ['result: {"done":"rent"}', ['pay rent']])
+})
+
+t.test('who has asked answers no approval of others, by whatever request', async (t) => {
+  const { team, done, chat, ask, url } = await served(t)
+  const talk = chat('c')
+  const sent = talk.sendMessage({ text: 'use pay rent' })
+  await talk.until((shown) => shown.includes('data-approval'))
+  const { runId, questionId, digest } = team.questions()[0]!
+  const [user, message] = structuredClone(talk.messages) as [object, { parts: object[] }]
+  const metadata = { dramatis: { runId, after: `${team.logName}.0` } }
+  const approval = { id: `${questionId}.${digest}`, approved: true }
+  const call = message.parts.find((part) => 'toolCallId' in part)!
+  const last = (part: object) => ({ ...message, metadata, parts: [part] })
+  const bodies = [
+    { messages: [user, last({ ...call, state: 'approval-responded', approval })] },
+    { messages: [last({ ...call, state: 'approval-responded', approval: { ...approval, approved: false } })] },
+    { messages: [last(call)], answers: [{ questionId, answer: 'yes', digest }] },
+    { messages: [last(call)], answers: [{ questionId, answer: { approved: true, input: { what: 'less' } }, digest }] },
+  ]
+  for (const caller of ['ann:run', 'ann:run,approve', 'ann:run,watch,operate,approve'])
+    for (const body of bodies) {
+      const { status, text } = await ask('POST', '/api/chat', { caller, body: { id: 'c', ...body } })
+      t.match([status, text], [403, /ann began this run and cannot approve it|takes the right approve/])
+    }
+  for (const body of bodies)
+    t.equal((await ask('POST', '/api/chat', { caller: 'bob:run,approve', body: { id: 'c', ...body } })).status, 404)
+  const given = last({ ...call, state: 'output-available', output: { done: 'rent' } })
+  const other = openChat(`${url}/api/chat`, 'c', { messages: [user, given] as never })
+  void other.sendMessage()
+  await other.until((shown) => shown.includes('data-approval'))
+  await other.stop()
+  t.same([done, team.questions().length], [[], 1])
+  await ask('DELETE', '/api/chat/c')
+  await sent
+  t.same(done, [])
+})
+
+t.test('an answer is to what was shown', async (t) => {
+  const { team, done, chat, ask } = await served(t)
+  const talk = chat('c')
+  await talk.sendMessage({ text: 'use buy lamp' })
+  const { questionId } = team.questions()[0]!
+  const answered = (id: string) => {
+    const message = structuredClone(talk.lastMessage) as { parts: { state?: string; approval?: object }[] }
+    const part = message.parts.find(({ state }) => state === 'approval-requested')!
+    Object.assign(part, { state: 'approval-responded', approval: { id, approved: true } })
+    return ask('POST', '/api/chat', { body: { id: 'c', messages: [message] } })
+  }
+  t.equal((await answered(questionId)).status, 422, 'without the digest of what was shown')
+  t.equal((await answered(`${questionId}.${'0'.repeat(64)}`)).status, 409)
+  t.equal((await answered('nothing.0')).status, 404)
+  t.same(done, [])
+  const bare = { ...talk.lastMessage, metadata: {} }
+  const { status, text } = await ask('POST', '/api/chat', { body: { id: 'c', messages: [bare] } })
+  t.match([status, text], [400, /messages\[0\]\.metadata\.dramatis\.after/])
+})
+
+t.test('a question is a data part, and its answer goes with the next request', async (t) => {
+  const { clerkChat } = await served(t)
+  const talk = clerkChat('c')
+  await talk.sendMessage({ text: 'color' })
+  const [question] = talk.lastMessage!.parts.filter(({ type }) => type === 'data-question')
+  t.match(question, { data: { agent: 'clerk', text: 'Red or blue?', choices: ['red', 'blue'], state: 'open' } })
+  const answers = [{ questionId: Reflect.get(question!, 'id'), answer: 'blue' }]
+  await talk.sendMessage(undefined, { body: { answers } })
+  t.same([talk.answer, talk.messages.length], ['you said blue', 2])
+  t.match(talk.shown[2], /data-question .*"state":"answered","answer":"blue"/)
+})
+
+t.test('a request that is sent again joins: nothing is done, answered or shown twice', async (t) => {
+  const { team, done, chat, ask } = await served(t)
+  const messages = [{ id: 'm', role: 'user', parts: [{ type: 'text', text: 'use buy lamp' }] }]
+  const body = { id: 'c', messages }
+  const asked = await Promise.all([1, 2, 3].map(() => ask('POST', '/api/chat', { body })))
+  t.equal(new Set(asked.map(({ text }) => text)).size, 1)
+  const talk = chat('c', { messages: JSON.parse((await ask('GET', '/api/chat/c')).text).messages })
+  await talk.approve(true)
+  const message = structuredClone(talk.lastMessage) as { metadata: object; parts: { toolCallId?: string }[] }
+  const { runId, after } = JSON.parse(asked[0]!.text.split('data: ').find((line) => line.includes('"after"'))!)
+    .messageMetadata.dramatis
+  const approval = { id: /"approvalId":"([^"]+)"/.exec(asked[0]!.text)![1], approved: true }
+  const call = message.parts.find(({ toolCallId }) => toolCallId)
+  const answered = {
+    ...message,
+    metadata: { dramatis: { runId, after } },
+    parts: [{ ...call, state: 'approval-responded', approval }],
+  }
+  const again = await ask('POST', '/api/chat', { body: { id: 'c', messages: [answered] } })
+  t.match([again.status, again.text], [200, /"output":\{"done":"lamp"\}/])
+  t.notMatch(again.text, /tool-input-available|Let me see/, 'the client has the call')
+  t.same([done, (await team.listRuns()).length], [['buy lamp'], 1])
+  const other = await ask('POST', '/api/chat', { body, caller: 'bob:run' })
+  t.equal(other.status, 404, 'the thread of somebody else')
+})
+
+t.test('a stream that was cut is resumed without a gap, and without anything twice', async (t) => {
+  const gate = opening()
+  const { team, chat, ask } = await served(t, { pause: (word) => (word === 'four' ? gate.promise : undefined) })
+  const talk = chat('c')
+  const sent = talk.sendMessage({ text: 'say one two three four five' })
+  await talk.until((shown) => shown.endsWith('three '))
+  await talk.stop()
+  await sent
+  const loaded = chat('c', { messages: JSON.parse((await ask('GET', '/api/chat/c')).text).messages })
+  t.equal(loaded.answer, 'one two three ')
+  const resumed = [talk, loaded, chat('c', { messages: talk.messages.slice(0, 1) })]
+  const all = resumed.map((each) => each.resumeStream())
+  for (const each of resumed) await each.until((shown) => /^streaming .*three $/.test(shown))
+  gate.resolve()
+  await Promise.all(all)
+  for (const each of resumed)
+    t.same([each.answer, each.messages.length, each.shown.length], ['one two three four five ', 2, 3])
+  t.equal(talk.answer, await finalOf(team))
+  const none = chat('c', { messages: talk.messages })
+  await none.resumeStream()
+  t.same([none.answer, none.shown, none.errors], [talk.answer, talk.shown, []], 'the end is given again')
+  t.equal((await ask('GET', '/api/chat/unknown/stream')).status, 204)
+  const later = await served(t, { limits: { disconnectGraceMs: 0 } })
+  await later.chat('c').sendMessage({ text: 'say one' })
+  t.equal((await later.ask('GET', '/api/chat/c/stream')).status, 204, 'nothing is under way any more')
+  t.equal((await ask('GET', '/api/chat/c', { caller: 'bob:run,watch,operate' })).status, 404)
+  t.equal((await ask('GET', '/api/chat/c/stream', { caller: 'bob:run' })).status, 204)
+})
+
+t.test('a message that is answered anew, or was changed, goes on from what was said before it', async (t) => {
+  const { team, chat, ask } = await served(t)
+  const talk = chat('c')
+  const texts = () =>
+    talk.messages.map(({ parts }) => parts.flatMap((part) => (part.type === 'text' ? part.text : [])).join())
+  const loaded = async () => JSON.parse((await ask('GET', '/api/chat/c')).text).messages as object[]
+  for (const text of ['say one', 'say two', 'recall']) await talk.sendMessage({ text })
+  t.equal(talk.answer, 'say one|say two|recall ')
+  await talk.regenerate()
+  t.equal(talk.answer, 'say one|say two|recall ', 'the first answer is not among what it goes on from')
+  t.equal((await team.listRuns()).length, 4)
+  await talk.sendMessage({ text: 'recall', messageId: talk.messages[2]!.id })
+  t.same(texts(), ['say one', 'one ', 'recall', 'say one|recall '])
+  await talk.sendMessage({ text: 'recall' })
+  t.equal(talk.answer, 'say one|recall|recall ')
+  t.same(await loaded(), JSON.parse(JSON.stringify(talk.messages)))
+  await talk.regenerate({ messageId: talk.messages[1]!.id })
+  t.same(texts(), ['say one', 'one '])
+  await talk.sendMessage({ text: 'recall' })
+  t.same([talk.answer, (await loaded()).length], ['say one|recall ', 4])
+})
+
+t.test('to answer anew what is being answered joins it', async (t) => {
+  const gate = opening()
+  const { team, chat } = await served(t, { pause: (word) => (word === 'two' ? gate.promise : undefined) })
+  const talk = chat('c')
+  const sent = talk.sendMessage({ text: 'say one two' })
+  await talk.until((shown) => shown.endsWith('one '))
+  await talk.stop()
+  await sent
+  const again = talk.regenerate()
+  await talk.until((shown) => /^streaming .*one $/.test(shown))
+  gate.resolve()
+  await again
+  t.same([talk.answer, talk.messages.length, (await team.listRuns()).length], ['one two ', 2, 1])
+})
+
+t.test('a chat that is stopped ends its run, which to close a connection does not', async (t) => {
+  const { team, chat, ask } = await served(t, { pause: (word) => (word === 'two' ? new Promise(() => {}) : undefined) })
+  const talk = chat('c')
+  const sent = talk.sendMessage({ text: 'say one two' })
+  await talk.until((shown) => shown.endsWith('one '))
+  t.equal((await ask('DELETE', '/api/chat/c', { caller: 'bob:run,operate' })).status, 204)
+  t.equal((await team.listRuns())[0]!.status, 'running', 'it is not the chat of bob')
+  t.equal((await ask('DELETE', '/api/chat/c')).status, 204)
+  await sent
+  t.equal((await team.listRuns())[0]!.status, 'aborted')
+  t.equal((await ask('DELETE', '/api/chat/c')).status, 204)
+})
+
+t.test('a chat goes on after a restart of the service, where a person has to answer', async (t) => {
+  const state = { path: folderOf(t) }
+  const first = await served(t, { state })
+  const talk = first.chat('c')
+  await talk.sendMessage({ text: 'use buy lamp' })
+  await first.close()
+  const second = await served(t, { state })
+  const { messages } = JSON.parse((await second.ask('GET', '/api/chat/c')).text)
+  const partsOf = (all: { parts: object[] }[]) => all.map(({ parts }) => parts)
+  t.same(partsOf(messages), JSON.parse(JSON.stringify(partsOf(talk.messages))))
+  const later = second.chat('c', { messages })
+  await later.approve(true)
+  t.same([later.answer, second.done, first.done], ['result: {"done":"lamp"}', ['buy lamp'], []])
+  await later.sendMessage({ text: 'recall' })
+  t.equal(later.answer, 'use buy lamp|recall ')
+})
+
+t.test('what no team takes is refused by its name', async (t) => {
+  const { ask } = await served(t)
+  const said = (parts: object[], more: object = {}) => ({
+    id: 'c',
+    messages: [{ id: 'm', role: 'user', parts }],
+    ...more,
+  })
+  const table: [body: unknown, status: number, detail: RegExp][] = [
+    [{ id: 'c', messages: [] }, 422, /messages/],
+    [said([]), 400, /messages\[0\]: It has no words/],
+    [said([{ type: 'file', mediaType: 'image/png', url: 'data:nonsense' }]), 400, /messages\[0\]\.parts\[0\]/],
+    [{ id: 'c', messages: [{ id: 'm', role: 'system', parts: [] }] }, 400, /messages\[0\]\.role/],
+    [{ id: 'c', messages: [{ id: 'msg_x', role: 'assistant', parts: [] }] }, 400, /metadata\.dramatis\.after/],
+  ]
+  for (const [body, status, detail] of table) {
+    const sent = await ask('POST', '/api/chat', { body })
+    t.match([sent.status, sent.text], [status, detail])
+  }
+  t.equal((await ask('POST', '/api/chat?team=nobody', { body: said([{ type: 'text', text: 'x' }]) })).status, 404)
+  t.equal((await ask('POST', '/api/chat', { caller: 'ann:watch,approve', body: said([]) })).status, 403)
+})
+
+type Team = Awaited<ReturnType<typeof served>>['team']
+
+async function finalOf(team: Team): Promise<string | null> {
+  const [run] = await team.listRuns()
+  return (await team.getRun(run!.id)!.result).finalOutput
+}
