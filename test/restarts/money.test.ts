@@ -96,6 +96,24 @@ t.test('a call that the process died in is held in full until it is made again, 
   t.match(useOf(await lives.next({ asleepMs: 24 * HOUR }), 'acme') ?? { used: 0 }, { used: 0 }, 'a new day')
 })
 
+t.test('a log keeps its currency, also when what was said of it first is given up', async (t) => {
+  const lives = livesOf(new Provider(), {})
+  const small = { keep: { runs: 0 }, segmentBytes: 300 }
+  const team = await lives.next(small)
+  for (let n = 0; n < 10; n++) {
+    team.launch('1')
+    await lives.clock.advance(100)
+  }
+  t.ok(lives.disk.dropped > 5, `${lives.disk.dropped} parts of the log were given up`)
+  const other = { prices: { ...prices, currency: 'USD' } }
+  await t.rejects(lives.next({ ...small, options: other }), {
+    code: 'CONFIGURATION',
+    message: /prices\.currency: got "USD"; accepted: "EUR", in which the durable log has its amounts/,
+  })
+  await lives.next({ ...small, options: { prices } })
+  await t.rejects(lives.next({ ...small, options: other }), { code: 'CONFIGURATION' }, 'also of the process after it')
+})
+
 t.test('what a dead call of one tenant has cost is told in no run of another', async (t) => {
   const provider = new Provider()
   provider.answers = () => (provider.asked === 1 ? never : undefined)

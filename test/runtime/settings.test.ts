@@ -456,6 +456,11 @@ t.test('a limit in money needs prices, one for each model that is named, and a t
     [{ budget: { perRun: { money: 0 } } }, 'budget.perRun.money', /0\.000000001/],
     [{ prices: { currency: 'EUR', models: { small: { input: 1 } } } }, 'prices.models.small.output', /prices/],
     [{ prices: { currency: '', models: {} } }, 'prices.currency', /EUR/],
+    [
+      { prices: { currency: 'EUR', models: { small: { input: 4e-10, output: 1 } } } },
+      'prices.models.small.input',
+      /got 4e-10; accepted: a price of 0, or from 0\.000000001 to/,
+    ],
     [{ tenants: { weights: { acme: 1e-7 } } }, 'tenants.weights.acme', /a weight from 0\.000001 to/],
   ] as const)
     t.match(errorFor(options), { details: { path }, message })
@@ -473,6 +478,10 @@ t.test('a budget that limits nothing is refused', async (t) => {
     [{ perRun: { tokens: 5 }, perTeam: { tokens: undefined, windowMs: 1_000 } }, 'budget.perTeam'],
   ] as const)
     t.match(errorFor({ budget }), { details: { path, got: 'no limit', accepted } })
+  for (const limits of [{}, { of: {} }, { each: undefined, of: {} }])
+    t.match(errorFor({ budget: { perTenant: { ...limits, period: 'day' } } }), {
+      details: { path: 'budget.perTenant', got: 'no limit', accepted: 'an object with each or of' },
+    })
   t.equal(
     errorFor({ budget: {} }).message,
     'budget: got no limit; accepted: an object with perRun or perTeam or perTenant. Or leave it out.',

@@ -227,6 +227,7 @@ export class TeamLog {
       const cut = 'the end of the log was cut: the process, or the machine, died while it wrote there'
       if (opened.cut) this.#owners.logger.warn({ ...this.#place, bytes: opened.cut.bytes }, cut)
       old.deaths.end(opened.ended === true)
+      this.#parts.budgets.assertCurrency(old.team.payments)
       this.#begin(store, opened, old, last, await old.readParts(store))
     } catch (error) {
       if (this.#settings.store) this.#unusable = error // it was opened, and that is done once

@@ -315,10 +315,14 @@ export type KeptRecord =
   | OfKind<'shared', { scope: SharedScope; owner?: number; key: string; version: number; value: unknown }>
   /** A dead letter that is in the list when older records are dropped. */
   | OfKind<'letter', { letter: DeadLetter; bytes: number }>
-  /** Model calls that budgets over several runs count: number and time of the record of each call, and its cost. */
+  /**
+   * Model calls that budgets over several runs count: number and time of the record of each call, and its cost.
+   * `currency`: the one of all amounts of the log.
+   */
   | OfKind<
       'budget.window',
       {
+        currency?: string
         paid: [
           seq: number,
           at: number,

@@ -230,8 +230,8 @@ export class RunLine {
     if (waits && queued >= this.#limits.maxQueuedRuns) {
       this.refusals += 1
       throw new TeamOverloadedError(
-        `${running} runs are under way and ${queued} wait; that is all this team takes (maxConcurrentRuns, maxQueuedRuns). Try again later.`,
-        { running, queued },
+        `${tenant === '' ? `${running} runs are under way and ${queued} wait; that is` : 'The runs under way and those that wait are'} all this team takes (maxConcurrentRuns, maxQueuedRuns). Try again later.`,
+        tenant === '' ? { running, queued } : {},
       )
     }
     return waits

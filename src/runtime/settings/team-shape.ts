@@ -72,8 +72,8 @@ const money = rule(
   (value) => typeof value === 'number' && value >= 1e-9 && value <= MOST_MONEY,
 )
 const price = rule(
-  'a price from 0 to 1,000,000,000',
-  (value) => typeof value === 'number' && value >= 0 && value <= 1e9,
+  'a price of 0, or from 0.000000001 to 1,000,000,000', // a smaller one would count as none
+  (value) => value === 0 || (typeof value === 'number' && value >= 1e-9 && value <= 1e9),
 )
 
 const LIMITS = ['tokens', 'perAgentTokens', 'money', 'perAgentMoney']
@@ -196,7 +196,8 @@ export const withoutPrices = (path: string): ConfigurationError =>
 function limiting(fields: readonly string[], check: Check): Check {
   return (value, path) => {
     check(value, path)
-    if (isObject(value) && fields.every((field) => Reflect.get(value, field) === undefined))
+    const isNone = (limit: unknown) => limit === undefined || (isObject(limit) && Object.keys(limit).length === 0)
+    if (isObject(value) && fields.every((field) => isNone(Reflect.get(value, field))))
       throw refusedAs(path, 'no limit', `an object with ${fields.join(' or ')}`, 'Or leave it out.')
   }
 }

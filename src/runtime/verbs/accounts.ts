@@ -37,6 +37,8 @@ export interface AccountOptions {
   readonly unit?: Unit
   /** Tenant whose limit it is. */
   readonly tenant?: string
+  /** True if all runs of the team count in it: what others have used is not told to a run of a tenant. */
+  readonly isOfTeam?: boolean
   /** Time after which usage is forgotten, in ms; by default it is never forgotten. */
   readonly windowMs?: number
   /** Calendar at whose boundaries all usage is forgotten. */
@@ -150,10 +152,16 @@ export class Account {
     return this.#options.unit ?? 'tokens'
   }
 
-  /** Facts of the account for errors. `wall`: epoch ms. */
-  get facts(): Pick<AccountOptions, 'tenant' | 'calendar' | 'windowMs'> & { unit: Unit; wall: number } {
-    const { tenant, calendar, windowMs, wall = Date.now } = this.#options
-    return { unit: this.unit, tenant, calendar, windowMs, wall: wall() }
+  /** Facts of the account for errors. */
+  get facts(): Pick<AccountOptions, 'tenant' | 'isOfTeam' | 'calendar' | 'windowMs'> & { unit: Unit } {
+    const { tenant, isOfTeam, calendar, windowMs } = this.#options
+    return { unit: this.unit, tenant, isOfTeam, calendar, windowMs }
+  }
+
+  /** Returns the epoch ms that is that many ms from now; of a period its end, however late the clock is asked. */
+  freeAt(inMs: number | undefined): number | undefined {
+    const { wall = Date.now } = this.#options
+    return inMs === undefined ? undefined : (this.#periodEnd ?? Math.round(wall() + inMs))
   }
 
   /** Epoch ms at which the period began whose usage counts; undefined without a calendar. */
@@ -664,34 +672,43 @@ const fits = ({ agent, asked }: Waiting): boolean =>
   asked.every(([account, amount]) => account.room(agent, 0n) >= amount)
 
 /** Refuses a call that can never be made as things are. Returns whether it was refused. */
-function refuseIfNever({ agent, asked, refuse }: Waiting): boolean {
+function refuseIfNever({ agent, tenant, asked, refuse }: Waiting): boolean {
   for (const [account, amount] of asked) {
     const refusal = account.refusal(agent, amount)
     if (!refusal) continue
-    refuse(exceeded(agent, amount, refusal))
+    refuse(exceeded(agent, amount, refusal, tenant))
     return true
   }
   return false
 }
 
-/** Returns the error of a call that does not fit. `agent`: undefined if the run was refused before it began. */
-export function exceeded(agent: string | undefined, asked: bigint, refusal: Refusal): BudgetExceededError {
+/**
+ * Returns the error of a call that does not fit. `agent`: undefined if the run was refused before it began. `of`: tenant
+ * of the run, which reads nothing of what others have used.
+ */
+export function exceeded(
+  agent: string | undefined,
+  asked: bigint,
+  refusal: Refusal,
+  of: string | undefined,
+): BudgetExceededError {
   const { account, limit, used, held, kept, retryAfterMs } = refusal
-  const { unit, tenant, wall } = account.facts
+  const { unit, tenant, isOfTeam } = account.facts
   const inUnit = unit === 'tokens' ? Number : amountOf
-  const freeAt = retryAfterMs === undefined ? undefined : Math.round(wall + retryAfterMs)
-  const numbers = { used: inUnit(used), held: inUnit(held), kept: inUnit(kept), asked: inUnit(asked) }
-  const isOfTokens = unit === 'tokens' && agent !== undefined
-  const text = isOfTokens ? tokensText(agent, refusal, asked) : usedUpText(agent, refusal, asked, freeAt)
+  const freeAt = account.freeAt(retryAfterMs)
+  const isOfOthers = isOfTeam === true && of !== undefined
+  const numbers = { limit: inUnit(limit.most), used: inUnit(used), held: inUnit(held), kept: inUnit(kept) }
+  const isOfTokens = unit === 'tokens' && agent !== undefined && !isOfOthers
+  const text = isOfTokens ? tokensText(agent, refusal, asked) : usedUpText(agent, refusal, asked, freeAt, isOfOthers)
   return new BudgetExceededError(text, {
     ...(agent !== undefined && { agent }),
     path: limit.path,
     option: limit.path,
     tenant: tenant ?? null,
     unit: unit === 'tokens' ? unit : unit.currency,
-    limit: inUnit(limit.most),
-    ...numbers,
-    needs: numbers.asked,
+    ...(!isOfOthers && numbers),
+    asked: inUnit(asked),
+    needs: inUnit(asked),
     ...(retryAfterMs !== undefined && { retryAfterMs }),
     freeAt: freeAt ?? null,
   })
@@ -711,6 +728,7 @@ function usedUpText(
   { account, limit, used, held, kept }: Refusal,
   asked: bigint,
   freeAt: number | undefined,
+  isOfOthers: boolean,
 ): string {
   const { unit, tenant, calendar, windowMs } = account.facts
   const isMoney = unit !== 'tokens'
@@ -723,6 +741,9 @@ function usedUpText(
   const free = freeAt === undefined ? '' : ` Free again at ${calendar?.text(freeAt) ?? new Date(freeAt).toISOString()}.`
   const least = agent === undefined ? 'a call costs' : 'the call can cost'
   const needs = `${least}${agent === undefined ? ' at least' : ''} ${shown(asked)}${isMoney ? ` ${of}` : ''}`
+  const ofAll = isOfOthers
+    ? ' of the team'
+    : `: ${shown(used)} of ${shown(limit.most)} ${of}${when}, ${shown(held)} held${keeps}`
   const never = asked > limit.most ? ' It never fits: raise the limit, or lower maxOutputTokens.' : ''
-  return `${isMoney ? 'No money is' : 'No tokens are'} left${whose || who}: ${shown(used)} of ${shown(limit.most)} ${of}${when}, ${shown(held)} held${keeps}; ${needs} (${limit.path}).${free}${never}`
+  return `${isMoney ? 'No money is' : 'No tokens are'} left${whose || who}${ofAll}; ${needs} (${limit.path}).${free}${never}`
 }

@@ -62,6 +62,8 @@ export class Payments {
   readonly #all = new Map<number, Payment>()
   /** Calls without an outcome. */
   readonly #held = new Map<string, HeldCall>()
+  /** Currency of all amounts of the log; undefined if it has none, or is older than this field. */
+  currency: string | undefined
 
   /** `windowMs`: time after which a payment is forgotten; 0 keeps none. */
   constructor(windowMs: number) {
@@ -72,6 +74,7 @@ export class Payments {
     if (record.kind === 'budget.held') this.#hold(record)
     else if (record.kind === 'runs.gone') this.#gone(record.runs)
     else if (record.kind === 'model.called' && record.by !== undefined) this.over(record.by)
+    else if (record.kind === 'budget.window') this.currency = record.currency ?? this.currency
     if (this.#windowMs === 0) return
     if (record.kind === 'budget.window')
       for (const [seq, at, agent, tokens, { money, tenant, reservedAt } = {}] of record.paid)
@@ -128,6 +131,7 @@ export class Payments {
       const more = picked(rest, ['money', 'tenant', 'reservedAt'])
       return Object.keys(more).length > 0 ? [seq, at, agent, tokens, more] : [seq, at, agent, tokens]
     })
+    if (this.currency !== undefined) yield { kind: 'budget.window', paid: [], currency: this.currency }
     for (let from = 0; from < paid.length; from += PAID_AT_ONCE)
       yield { kind: 'budget.window', paid: paid.slice(from, from + PAID_AT_ONCE) }
     for (const each of this.held) yield { kind: 'budget.held', ...each }
@@ -213,7 +217,7 @@ function layerOver(accounts: Budgets, { clock, limits }: Core): GatewayLayer {
     const onWait = ({ limit, facts }: Account) => {
       const { path = 'budget', most: height } = limit ?? {}
       const inUnit = facts.unit === 'tokens' ? Number : amountOf
-      const shown = height === undefined ? null : inUnit(height)
+      const shown = height === undefined || (facts.isOfTeam && run.tenant !== undefined) ? null : inUnit(height)
       wait = { option: path, limit: shown, runId: run.id, agent: agent.name, since: clock.now() }
       waiting.add(wait)
       limits.reached(wait, 'calls of models wait for what others hold')
@@ -324,7 +328,8 @@ export class Budgets {
     const { perTeam, perTenant } = budget
     this.windowMs = Math.max(timeOf(perTeam), timeOf(perTenant))
     this.#payments = new Payments(this.windowMs)
-    this.#team = perTeam ? this.#accounts('budget.perTeam', perTeam, () => this.#current, perTeam) : []
+    const runOf = () => (this.#current?.tenant === undefined ? this.#current : undefined) // its log is the tenant's
+    this.#team = perTeam ? this.#accounts('budget.perTeam', perTeam, runOf, perTeam) : []
     if (perTeam || perTenant) core.limits.watch(() => this.#usedUp())
     this.layer = layerOver(this, core)
   }
@@ -369,14 +374,25 @@ export class Budgets {
     for (const account of this.#ofTenant(tenant)) {
       const least = account.unit === 'tokens' ? CHEAPEST_TOKENS : this.prices!.cheapest
       const refusal: Refusal | undefined = account.usedUp(least)
-      if (refusal) return exceeded(undefined, least, refusal)
+      if (refusal) return exceeded(undefined, least, refusal, tenant)
     }
     return undefined
+  }
+
+  /** @throws ConfigurationError if the amounts of a log are in another currency than the prices. */
+  assertCurrency({ currency }: Payments): void {
+    if (currency === undefined || currency === (this.prices?.currency ?? currency)) return
+    const accepted = `"${currency}", in which the durable log has its amounts`
+    throw refusedAs('prices.currency', `"${this.prices?.currency}"`, accepted, 'For another one, begin another log.')
   }
 
   /** Counts what the team has paid in earlier processes, and what calls may cost that have no outcome. */
   restore(earlier: Payments): void {
     const now = this.#core.clock.now()
+    const { currency = this.prices?.currency } = earlier
+    this.#payments.currency = currency
+    if (currency !== undefined && earlier.currency === undefined)
+      this.#core.journal.keep(undefined, { kind: 'budget.window', paid: [], currency })
     const paid = earlier.within(now)
     this.#payments.add(paid)
     for (const { agent, tokens, money = 0, at, reservedAt = at, tenant } of paid)
@@ -485,7 +501,7 @@ export class Budgets {
       for (const { limit, agent, used, freeInMs, reachedAt } of account.uses()) {
         if (reachedAt === undefined) continue
         const { unit, tenant, calendar } = account.facts
-        const until = freeInMs === undefined ? undefined : clock.now() + freeInMs
+        const until = account.freeAt(freeInMs)
         const at = until === undefined ? '' : (calendar?.text(until) ?? new Date(until).toISOString())
         const free = until === undefined ? '' : `, ${calendar ? 'it' : 'the next part'} is free at ${at}`
         const shown = (amount: bigint) => (unit === 'tokens' ? String(amount) : moneyText(amountOf(amount)))
@@ -568,6 +584,7 @@ export class Budgets {
       ...(perAgent && { perAgent }),
       ...(currency !== undefined && { unit: { currency } }),
       ...(tenant !== undefined && { tenant }),
+      isOfTeam: period !== undefined && tenant === undefined,
       ...(period?.windowMs !== undefined && { windowMs: period.windowMs }),
       ...(period?.period !== undefined && { calendar: new Calendar(period.period, period.timeZone) }),
       now: () => clock.monotonic(),
@@ -646,7 +663,7 @@ function usesOf(account: Account, runId: string | null): BudgetUse[] {
     held: inUnit(held),
     limit: inUnit(limit.most),
     windowMs,
-    freeAt: freeInMs === undefined ? null : Math.round(account.facts.wall + freeInMs), // the clock goes on meanwhile
+    freeAt: account.freeAt(freeInMs) ?? null,
   }))
 }
 

@@ -259,9 +259,13 @@ async function callerOf(request: Request, route: Route, { authorize }: HttpSetti
 }
 
 /** @throws HttpError for a caller who may not use that route. */
-function assertRight(caller: Caller, { rights }: Route): Caller {
-  if (rights.length === 0 || rights.some((right) => caller.may.includes(right))) return caller
-  throw new HttpError('FORBIDDEN', `"${caller.id}" may not do that: it takes the right ${rights.join(' or ')}.`)
+function assertRight(caller: Caller, { rights, isOfAll }: Route): Caller {
+  const { id, may, tenant } = caller
+  if (rights.length > 0 && !rights.some((right) => may.includes(right)))
+    throw new HttpError('FORBIDDEN', `"${id}" may not do that: it takes the right ${rights.join(' or ')}.`)
+  if (isOfAll && tenant !== undefined)
+    throw new HttpError('FORBIDDEN', `"${id}" has the tenant "${tenant}", and that is about runs of all tenants.`)
+  return caller
 }
 
 function queryOf(request: Request): Record<string, string> {

@@ -2,6 +2,7 @@
 import { posix } from 'node:path'
 import type { z } from 'zod'
 import { mediaOf } from '../../actors/definition/content.ts'
+import { NO_TOKENS } from '../../actors/definition/model.ts'
 import {
   type AgentInstance,
   type AgentMessage,
@@ -34,10 +35,11 @@ import { digestFrames } from './task-handlers.ts'
 type Shown = z.infer<typeof agent>
 
 export const agentHandlers = {
-  listAgents({ served, query: { context, progress } }) {
+  listAgents({ served, caller: { tenant }, query: { context, progress } }) {
     const health = served.team.health()
     const agents = served.team.listAgents().map((instance) => ({
       ...agentIn(served, instance, health),
+      ...(tenant !== undefined && { usage: NO_TOKENS }), // it is that of all tenants
       ...(context === '1' && { context: contextOf(instance) }),
       ...(progress === '1' && { progress: instance.getProgress() ?? null }),
     }))
@@ -201,7 +203,8 @@ export function probeHandlers({ settings, teams, tasks, streams, unread }: Servi
       ...Object.fromEntries(teams.clusters.map(({ name, team }) => [name, { node: team.id, shards: healthOf(team) }])),
     })
     const status = isWell ? 'ok' : 'unavailable'
-    return json({ status, ...(caller.may.includes('watch') && { teams: health() }) }, isWell ? 200 : 503)
+    const seesAll = caller.may.includes('watch') && caller.tenant === undefined
+    return json({ status, ...(seesAll && { teams: health() }) }, isWell ? 200 : 503)
   }
   return {
     live: (call) => answer(call, isLive()),

@@ -1,9 +1,9 @@
 /** Tasks: begin, list, look, wait, cancel. */
 
 import type { Content } from '../../actors/definition/content.ts'
+import { NO_TOKENS } from '../../actors/definition/model.ts'
 import {
   type Digest,
-  type DigestFact,
   GuardrailError,
   type Run,
   type RunOptions,
@@ -16,8 +16,10 @@ import { foreignSchema } from '../../json-schema/foreign-schema.ts'
 import { BODY_HASH, CALLER } from '../../runtime/host/run.ts'
 import { readPosition, readTypes } from '../../runtime/runs/events.ts'
 import { type ToldEvent, toldBy, wantedEvents } from '../../runtime/runs/told-events.ts'
+import type { Columns } from '../../runtime/views/digest-line.ts'
 import { onAbort } from '../../shared/on-abort.ts'
 import { CHAT_MESSAGE } from '../chat/handlers.ts'
+import { listsOf } from '../digest/columns.ts'
 import type { Caller } from '../http/options.ts'
 import { HttpError, httpErrorOf, problemResponse } from '../http/problem.ts'
 import type { Routes } from '../http/routes.ts'
@@ -236,9 +238,9 @@ export function taskHandlers({ settings, teams, tasks, keys, streams }: Service)
 
     async getThread({ served, params, caller }) {
       const thread = await served.team.thread(params.id!)
-      const whose = caller.may.includes('watch') ? {} : { caller: caller.id }
+      const whose = caller.may.includes('watch') ? tenantOf(caller) : { caller: caller.id }
       const runs = thread ? await served.team.listRuns({ threadId: thread.threadId, ...whose }) : []
-      if (!thread || (runs.length === 0 && !caller.may.includes('watch'))) throw noThread(params.id!)
+      if (!thread || (runs.length === 0 && Object.keys(whose).length > 0)) throw noThread(params.id!)
       return json({ id: thread.threadId, team: served.name, speaker: thread.speaker, tasks: runs.map(({ id }) => id) })
     },
 
@@ -366,19 +368,51 @@ export const watchHandlers = (streams: Streams) =>
 const notTheirs = ({ id }: Caller): HttpError =>
   new HttpError('FORBIDDEN', `"${id}" sees the budgets of its own tenant alone; those of others take the right watch.`)
 
-/** Checks for what was asked of people, or said by them. */
-const isOfPeople = ({ type }: DigestFact): boolean => /^(question|steer)\b/.test(type)
-
-/** Yields lines for a caller: one with a tenant gets what people of that one are asked and say. */
+/** Yields lines for a caller: one with a tenant gets what is of runs of that one, and no sums of all. */
 async function* linesFor({ tenant }: Caller, team: Team, lines: AsyncIterable<Digest>): AsyncIterable<Digest> {
   if (tenant === undefined) return yield* lines
-  const isTheirs = ({ runId }: { runId: string }) => team.getRun(runId, { tenant }) !== undefined
-  for await (const { facts, snapshot, ...line } of lines)
+  const isRunOfTheirs = (id: string) => team.getRun(id, { tenant }) !== undefined
+  const isTheirs = ({ runId }: { runId: string }) => isRunOfTheirs(runId)
+  let all: string[] = []
+  for await (const { names = [], message, turn, call, waits, deadLetters: _, facts, snapshot, ...line } of lines) {
+    if (snapshot) all = []
+    const known = all.length
+    all.push(...names)
+    const others = new Set<number>()
+    const tables = [message && listsOf(message), turn && listsOf(turn), call && listsOf(call)]
+    for (const run of new Set(tables.flatMap((table) => table?.run ?? [])))
+      if (!isRunOfTheirs(all[run] ?? '')) others.add(run)
     yield {
       ...line,
-      ...(facts && { facts: facts.filter((fact) => !isOfPeople(fact) || isTheirs(fact)) }),
-      ...(snapshot && { snapshot: { ...snapshot, questions: snapshot.questions.filter(isTheirs) } }),
+      ...(names.length > 0 && { names: names.map((name, at) => (others.has(known + at) ? '' : name)) }),
+      ...(message && { message: without(others, message) }),
+      ...(turn && { turn: without(others, turn) }),
+      ...(call && { call: without(others, call) }),
+      ...(waits && { waits: waits.filter(isTheirs) }),
+      ...(facts && { facts: facts.filter(isTheirs) }),
+      ...(snapshot && {
+        snapshot: {
+          ...snapshot,
+          agents: snapshot.agents.map((agent) => ({ ...agent, ...NO_SUMS })),
+          runs: snapshot.runs.filter(({ id }) => isRunOfTheirs(id)),
+          questions: snapshot.questions.filter(isTheirs),
+          waits: snapshot.waits.filter(isTheirs),
+          deadLetters: 0,
+        },
+      }),
     }
+  }
+}
+
+const NO_SUMS = { usage: NO_TOKENS, turns: 0, failedTurns: 0, toolCalls: 0 }
+
+/** Returns a table without the rows of some runs. */
+function without<Name extends string>(runs: ReadonlySet<number>, table: Columns<Name | 'run'>): Columns<Name | 'run'> {
+  if (runs.size === 0) return table
+  const lists = listsOf(table)
+  const rows = [...lists.run.keys()].filter((row) => !runs.has(lists.run[row]!))
+  const columns = Object.entries<readonly number[]>(lists).map(([name, list]) => [name, rows.map((row) => list[row]!)])
+  return { rows: rows.length, ...Object.fromEntries(columns) }
 }
 
 /**

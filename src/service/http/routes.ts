@@ -31,6 +31,8 @@ export interface Route {
   readonly isOfPage?: boolean
   /** Is not counted by `limits.getsPerSecond`: a probe, or a stream, which has bounds of its own. */
   readonly isUncounted?: boolean
+  /** Tells of runs of all tenants, or acts on their agents: refused to a caller who has a tenant. */
+  readonly isOfAll?: boolean
   /** Errors have the shape of OpenAI's. */
   readonly isOpenAi?: boolean
   /** The path names a task. Any one of these is needed for the tasks of others. */
@@ -268,6 +270,7 @@ export const routes = {
     path: '/api/waits',
     summary: 'Lists what waits in a team now, the oldest first, and the circles of turns that wait for each other',
     rights: ['watch'],
+    isOfAll: true,
     query: z.strictObject({ team: teamName, shard }),
     answers: {
       200: {
@@ -281,6 +284,7 @@ export const routes = {
     path: '/api/turns',
     summary: 'Lists the turns that are under way in a team, the oldest first, and says what is slow or stuck',
     rights: ['watch'],
+    isOfAll: true,
     query: z.strictObject({ team: teamName, shard }),
     answers: {
       200: {
@@ -339,6 +343,7 @@ export const routes = {
     path: '/api/agents/:name',
     summary: 'Returns an agent of a team',
     rights: ['watch'],
+    isOfAll: true,
     query: z.strictObject({ team: teamName, shard }),
     answers: { 200: { description: 'the agent as it is now', json: shapes.agentDetail } },
     errors: [404],
@@ -348,6 +353,7 @@ export const routes = {
     path: '/api/agents/:name/restart',
     summary: 'Restarts an agent that was stopped for good',
     rights: ['operate'],
+    isOfAll: true,
     query: z.strictObject({ team: teamName, shard }),
     answers: { 202: { description: 'it is ready again', json: shapes.agent } },
     errors: [404, 422, 502],
@@ -357,6 +363,7 @@ export const routes = {
     path: '/api/agents/:name/messages',
     summary: 'Sends a message to an agent, outside of any task',
     rights: ['operate'],
+    isOfAll: true,
     query: z.strictObject({ team: teamName, shard }),
     body: shapes.messageRequest,
     answers: {
@@ -369,6 +376,7 @@ export const routes = {
     path: '/api/dead-letters',
     summary: 'Lists messages that no agent will handle, the oldest or the newest first',
     rights: ['watch'],
+    isOfAll: true,
     query: z.strictObject({
       team: teamName,
       reason: shapes.deadLetter.shape.reason.optional(),
@@ -389,6 +397,7 @@ export const routes = {
     path: '/api/dead-letters/:id/replay',
     summary: 'Sends the message of a dead letter again',
     rights: ['operate'],
+    isOfAll: true,
     query: z.strictObject({ team: teamName, shard }),
     answers: {
       202: {
@@ -405,6 +414,7 @@ export const routes = {
     path: '/api/dead-letters/:id',
     summary: 'Takes a dead letter off the list',
     rights: ['operate'],
+    isOfAll: true,
     query: z.strictObject({ team: teamName, shard }),
     answers: { 204: { description: 'it is gone' } },
     errors: [404],
@@ -507,6 +517,7 @@ export const routes = {
     path: '/metrics',
     summary: 'Metrics of all teams for Prometheus',
     rights: ['watch'],
+    isOfAll: true,
     answers: { 200: { description: "Prometheus' text format 0.0.4", types: ['text/plain; version=0.0.4'] } },
   }),
   page: route({

@@ -117,6 +117,31 @@ t.test('an account begins anew at the boundary; a call counts where it was reser
   t.equal(account.used, 0n)
 })
 
+t.test('a call is refused until the last moment of a period, with the moment of its end', async (t) => {
+  for (const [period, zone, at, , end] of PERIODS) {
+    const clock = { now: Date.parse(at), step: 1 }
+    const wall = () => (clock.now += clock.step) // it goes on while it is looked at
+    const limit = { total: { path: 'budget.perTeam.money', most: 5n }, unit: { currency: 'EUR' } } as const
+    const account = new Account({ ...limit, calendar: new Calendar(period, zone), now: wall, wall })
+    const ledger = new Ledger()
+    const { signal } = new AbortController()
+    const stakes = [{ account, most: () => 5n }]
+    const ask = () => ledger.reserve({ agent: 'ann', priority: 0, output: 1, stakes, signal })
+    const freeAt = Date.parse(end)
+    ;(await ask()).settle([5n])
+    const message = new RegExp(`Free again at ${end.replace('+', '\\+')}\\.$`)
+    await t.rejects(ask(), { message, details: { freeAt } }, `${period} in ${zone}`)
+    t.same(
+      Array.from(account.uses(), ({ freeInMs }) => account.freeAt(freeInMs)),
+      [freeAt],
+    )
+    Object.assign(clock, { now: freeAt - 1, step: 0 })
+    await t.rejects(ask(), { code: 'BUDGET_EXCEEDED', details: { freeAt, retryAfterMs: 1 } }, 'its last ms')
+    clock.now = freeAt
+    ;(await ask()).settle([5n])
+  }
+})
+
 t.test(
   '1,000 calls at once book no more than there is, whatever they cost; also over a restart',
   { timeout: 3_000_000 },

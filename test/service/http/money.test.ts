@@ -82,6 +82,40 @@ t.test('a caller sees the budgets of its own tenant; who watches all sees each',
   t.match(body, /dramatis_budget_used\{team="desk",option="budget\.perTenant\.each\.money",tenant="acme"[^}]*\} 0\.6\n/)
 })
 
+/** What two other tenants have used, and the limit of the team, as texts would have them. */
+const SUMS = /1\.2|1\.37|1200|1250/
+
+for (const [name, limit] of Object.entries({
+  money: { money: 1.37, period: 'day' },
+  tokens: { tokens: 1_250, windowMs: 90_000 },
+} satisfies Record<string, BudgetConfig['perTeam']>))
+  t.test(`a caller with a tenant reads nothing of what the team has used of its ${name}`, async (t) => {
+    const ask = stage(t, { prices, budget: { perTeam: limit } })
+    for (const tenant of ['zeta', 'eta']) await ask('POST', '/api/tasks', `zoe:run:${tenant}`, { query: 'write' })
+    const refused = await ask('POST', '/api/tasks', 'ann:run:acme', { query: 'write' })
+    t.match(refused, { status: name === 'money' ? 402 : 429, body: { code: 'BUDGET_EXCEEDED' } })
+    t.match(refused.body.detail, /^No (money|tokens) is|are left for a call of agent "writer" of the team; the call/)
+    t.match(refused.body.details, { option: `budget.perTeam.${name}`, freeAt: Number })
+    const chat = { model: 'desk', messages: [{ role: 'user', content: 'write' }] }
+    const { id } = refused.body.task
+    const [zoes] = (await ask('GET', '/api/tasks', 'zoe:run:eta')).body.tasks
+    const shown = [
+      refused,
+      await ask('POST', '/v1/chat/completions', 'ann:run:acme', chat),
+      await ask('POST', '/v1/chat/completions', 'ann:run:acme', { ...chat, stream: true }),
+      ...(await Promise.all(
+        ['', '/events', '/trace', '/trace?as=digest', '/messages'].map((path) =>
+          ask('GET', `/api/tasks/${id}${path}`, 'ann:run:acme'),
+        ),
+      )),
+      await ask('GET', '/api/budgets', 'ann:run,watch:acme'),
+      await ask('GET', `/api/tasks/${zoes.id}/events?types=budget`, 'zoe:run:eta'), // its call has reached 80 %
+    ]
+    for (const { body } of shown) t.notMatch(JSON.stringify(body), SUMS)
+    const known = await ask('POST', '/api/tasks', 'op:run', { query: 'write' })
+    t.match(known.body.detail, SUMS, 'a caller without a tenant may know')
+  })
+
 t.test('a tenant that has as many runs as it may have gets 429, while a full team is 503', async (t) => {
   let resolve = () => {}
   const promise = new Promise<void>((settle) => {

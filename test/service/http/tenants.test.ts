@@ -1,6 +1,7 @@
 /** Tenants over HTTP: they come from `authorize` alone, and a caller who has one sees tasks of others of that one only. */
 import t from 'tap'
-import { stage } from './stage.ts'
+import { DigestFold } from '../../../src/service/digest/digest-fold.ts'
+import { type Stage, stage } from './stage.ts'
 
 const BODIES: [path: string, body: object][] = [
   ['/api/tasks', { query: 'go' }],
@@ -42,4 +43,80 @@ t.test('a caller with a tenant finds and lists the tasks of others of that tenan
   t.same(await statuses('op:watch'), [200, 200, 200])
   t.same((await listed('op:watch')).length, 3)
   t.equal((await send('DELETE', `/api/tasks/${zeta}`, { caller: 'bob:operate:acme' })).status, 404)
+})
+
+const OF_ALL: [method: string, path: string][] = [
+  ['GET', '/api/waits'],
+  ['GET', '/api/turns'],
+  ['GET', '/api/dead-letters'],
+  ['POST', '/api/dead-letters/none/replay'],
+  ['DELETE', '/api/dead-letters/none'],
+  ['GET', '/api/agents/worker'],
+  ['POST', '/api/agents/worker/restart'],
+  ['POST', '/api/agents/worker/messages'],
+  ['GET', '/metrics'],
+]
+
+t.test('what is about runs of all tenants is refused to a caller who has one', async (t) => {
+  const { send } = stage(t)
+  for (const [method, path] of OF_ALL) {
+    const { status, body } = await send(method, path, {
+      caller: 'bob:run,watch,operate,approve:acme',
+      ...(method === 'POST' && { body: {} }),
+    })
+    t.match({ status, body }, { status: 403, body: { detail: /^"bob" has the tenant "acme"/ } }, path)
+  }
+  t.equal((await send('GET', '/healthz', { caller: 'bob:watch:acme' })).body.teams, undefined)
+  t.ok((await send('GET', '/healthz', { caller: 'bob:watch' })).body.teams)
+})
+
+/** Begins to watch for a caller. Returns what folds it until a task is over. */
+async function watch({ api }: Stage, caller: string): Promise<(id: string) => Promise<DigestFold>> {
+  const gone = new AbortController()
+  const headers = { 'x-caller': caller, accept: 'application/x-ndjson' }
+  const { body } = await api.fetch(new Request('http://localhost/api/watch', { headers, signal: gone.signal }))
+  const pieces = body!.pipeThrough(new TextDecoderStream())[Symbol.asyncIterator]()
+  let text = (await pieces.next()).value ?? ''
+  return async (id) => {
+    const fold = new DigestFold()
+    for (;;) {
+      const lines = text.split('\n')
+      text = lines.pop()!
+      for (const line of lines.filter(Boolean)) fold.read(JSON.parse(line))
+      if (typeof fold.runs.get(id)?.endedAt === 'number') break
+      text += (await pieces.next()).value
+    }
+    gone.abort()
+    return fold
+  }
+}
+
+t.test('a caller with a tenant watches its own runs, and has no thread of another tenant', async (t) => {
+  const on = stage(t)
+  const { send, team } = on
+  const begin = async (caller: string, threadId: string): Promise<string> =>
+    (await send('POST', '/api/tasks', { body: { query: 'go', threadId }, caller })).body.id
+  await begin('zoe:run:zeta', 'before')
+  const watches = await Promise.all([watch(on, 'op:watch'), watch(on, 'bob:watch:acme')])
+  const zoes = await begin('zoe:run:zeta', 'of-zoe')
+  const id = await begin('ann:run:acme', 'of-ann')
+  await team.clock.advance(1_000)
+  const [all, own] = await Promise.all(watches.map((fold) => fold(id)))
+  t.same([...own!.runs.keys()], [id])
+  t.same([own!.names.includes(id), own!.names.includes(zoes)], [true, false])
+  t.ok(all!.names.includes(zoes))
+  for (const kind of ['messages', 'turns'] as const) {
+    t.equal(all![kind].length, 2 * own![kind].length, kind)
+    t.ok(own![kind].length > 0)
+  }
+  t.match([all!.agents.get('worker'), own!.agents.get('worker')], [{ turns: 3 }, { turns: 1 }])
+  const threads = async (caller: string) => {
+    const sent = ['of-ann', 'of-zoe'].map((thread) => send('GET', `/api/threads/${thread}`, { caller }))
+    return (await Promise.all(sent)).map(({ status }) => status)
+  }
+  t.same(await threads('bob:watch:acme'), [200, 404])
+  t.same(await threads('op:watch'), [200, 200])
+  const intrude = (caller: string) =>
+    send('POST', '/api/tasks', { body: { query: 'go', threadId: 'of-zoe' }, caller }).then(({ status }) => status)
+  t.same([await intrude('bob:run,operate:acme'), await intrude('op:run,operate')], [404, 200])
 })
