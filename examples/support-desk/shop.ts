@@ -31,7 +31,7 @@ export const refundInto = (ledger: string) =>
       if (cents > (orders[`${tenant} ${order}`]?.cents ?? 0)) return `So much was not paid for ${order}.`
       const booked = readFileSync(ledger, { encoding: 'utf8', flag: 'a+' })
       if (!booked.includes(key)) {
-        if (booked.includes(`"${order}"`)) return `${order} was paid back before.`
+        if (booked.includes(`"tenant":"${tenant}","order":"${order}"`)) return `${order} was paid back before.`
         appendFileSync(ledger, `${JSON.stringify({ key, tenant, order, cents })}\n`)
       }
       return { order, refundedCents: cents }

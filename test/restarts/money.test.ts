@@ -96,8 +96,9 @@ t.test('a call that the process died in is held in full until it is made again, 
   t.match(useOf(await lives.next({ asleepMs: 24 * HOUR }), 'acme') ?? { used: 0 }, { used: 0 }, 'a new day')
 })
 
-t.test('a log keeps its currency, also when what was said of it first is given up', async (t) => {
-  const lives = livesOf(new Provider(), {})
+t.test('a log keeps sums and currency, also when what was said of them first is given up', async (t) => {
+  const provider = new Provider()
+  const lives = livesOf(provider, { budget: { perTeam: { money: 90, period: 'week' } } })
   const small = { keep: { runs: 0 }, segmentBytes: 300 }
   const team = await lives.next(small)
   for (let n = 0; n < 10; n++) {
@@ -110,7 +111,8 @@ t.test('a log keeps its currency, also when what was said of it first is given u
     code: 'CONFIGURATION',
     message: /prices\.currency: got "USD"; accepted: "EUR", in which the durable log has its amounts/,
   })
-  await lives.next({ ...small, options: { prices } })
+  const later = await lives.next({ ...small, options: { prices } })
+  t.equal(billionths(useOf(later, null)?.used), provider.sum)
   await t.rejects(lives.next({ ...small, options: other }), { code: 'CONFIGURATION' }, 'also of the process after it')
 })
 

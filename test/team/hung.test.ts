@@ -132,18 +132,27 @@ t.test('ten minutes of healthy load are never told', async (t) => {
 })
 
 t.test('a used-up budget is told, with the time at which a part of it is free again', async (t) => {
-  const small = new FakeModel(() => 'well')
-  const ask: Receive = async (_message, context) =>
-    (await context.complete({ prompt: 'Think.', model: 'small', maxOutputTokens: 50 })).text
-  const options: Extras = { models: { small }, budget: { perTeam: { tokens: 40, windowMs: HOUR } } }
+  const small = {
+    async *complete() {
+      yield { text: 'well' }
+      yield { usage: { inputTokens: 10, outputTokens: 50, totalTokens: 60, calls: 1 } }
+    },
+  }
+  const ask: Receive = async (_message, context) => {
+    const think = () => context.complete({ prompt: 'Think.', model: 'small', maxOutputTokens: 50 })
+    await think()
+    return (await think()).text
+  }
+  const options: Extras = { models: { small }, budget: { perTeam: { tokens: 100, windowMs: HOUR } } }
   const team = localTeam(t, { ann: ask }, { ...patient, ...options })
   const run = team.launch('go')
   await team.clock.advance(1_000)
   await run.result
-  t.match(team.judgement(), {
-    state: 'slow',
-    sentences: [/^used up: budget\.perTeam\.tokens for .*: \d+ of 40 tokens/],
-  })
+  const freeAt = new Date(team.budgets()[0]!.freeAt!).toISOString()
+  const { state, sentences } = team.judgement()
+  t.equal(state, 'slow')
+  t.match(sentences[0], /^used up: budget\.perTeam\.tokens for /)
+  t.match(sentences[0], `60 of 100 tokens, the next part is free at ${freeAt}`)
   await team.clock.advance(HOUR)
 })
 

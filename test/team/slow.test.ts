@@ -116,7 +116,11 @@ for (const [name, sign] of Object.entries(signs))
     }
     const team = localTeam(t, { ann, ben: () => 'done' }, patient)
     const run = team.launch('go')
+    await team.clock.advance(900)
+    const told = () => team.waits().filter(({ kind }) => kind === 'own').length
+    t.equal(told(), 0, 'most turns end sooner than they would be told')
     await team.clock.advance(20_000)
+    t.equal(told(), 1)
     open()
     await team.clock.advance(25_000)
     t.equal(team.judgement().state, 'fine')
