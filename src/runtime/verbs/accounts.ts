@@ -683,8 +683,8 @@ function refuseIfNever({ agent, tenant, asked, refuse }: Waiting): boolean {
 }
 
 /**
- * Returns the error of a call that does not fit. `agent`: undefined if the run was refused before it began. `of`: tenant
- * of the run, which reads nothing of what others have used.
+ * Returns the error of a call that does not fit. `agent`: undefined if the run was refused before it began. `of`:
+ * tenant of the run, which reads nothing of what others have used.
  */
 export function exceeded(
   agent: string | undefined,
