@@ -1,6 +1,7 @@
 /** What all rooms share: clocks, words of errors, texts of strangers, signals. And that a test that throws fails. */
 
 import { spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { getEventListeners, once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { runInNewContext } from 'node:vm'
@@ -18,9 +19,11 @@ import { SseFrames } from '../src/shared/answers.ts'
 import { type Clock, ownScheduler, type Scheduler, schedulerFrom, systemClock } from '../src/shared/clock.ts'
 import { ModelError, ToolFailedError } from '../src/shared/errors.ts'
 import { anyAborted, onAbort } from '../src/shared/on-abort.ts'
+import { digestOf } from '../src/shared/random.ts'
 import { sentencesOf } from '../src/shared/sentences.ts'
 import { nearest, optionMeant, visible } from '../src/shared/text.ts'
 import { describe, errorOf, thrownData } from '../src/shared/thrown.ts'
+import { canonical } from '../src/shared/values.ts'
 import { plainLine } from '../src/tools/text-bytes.ts'
 import { block } from './busy.ts'
 import { Dice } from './dice.ts'
@@ -198,6 +201,25 @@ t.test('the check itself tells what grows faster from what grows with the length
   t.ok(growthOf(cube, 100) > LINEAR)
   t.ok(sum > 0)
   t.ok(refusalOf('no') instanceof ModelError)
+})
+
+t.test('a value has one text and one digest, those of RFC 8785', (t) => {
+  const vectors: [value: unknown, text: string][] = [
+    [
+      JSON.parse(
+        String.raw`{"numbers":[333333333.33333329,1E30,4.50,2e-3,0.000000000000000000000000001],"string":"\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/","literals":[null,true,false]}`,
+      ),
+      String.raw`{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],"string":"€$\u000f\nA'B\"\\\\\"/"}`,
+    ],
+    [
+      { '\u20ac': 1, '\r': 2, '\ufb33': 3, '1': 4, '\ud83d\ude00': 5, '\u0080': 6, '\u00f6': 7 },
+      '{"\\r":2,"1":4,"\u0080":6,"\u00f6":7,"\u20ac":1,"\ud83d\ude00":5,"\ufb33":3}',
+    ],
+    [{ b: [{ d: 1, c: undefined }], a: -0 }, '{"a":0,"b":[{"d":1}]}'],
+  ]
+  for (const [value, text] of vectors) t.equal(canonical(value), text)
+  t.equal(digestOf({ b: 1, a: [] }), createHash('sha256').update('{"a":[],"b":1}').digest('hex'))
+  t.end()
 })
 
 t.test('the nearest name is found over typing errors, case and underscores', async (t) => {

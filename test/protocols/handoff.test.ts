@@ -5,6 +5,7 @@ import { z } from 'zod'
 import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelMessage, ModelRequest } from '../../src/actors/definition/model.ts'
 import {
+  type AgentRole,
   type ConversationStore,
   createTeam,
   defineAgent,
@@ -13,10 +14,10 @@ import {
   type StoredConversation,
 } from '../../src/index.ts'
 import type { HandoffHistory } from '../../src/protocols.ts'
-import { testTeam } from '../../src/testing.ts'
+import { rehearse, testTeam } from '../../src/testing.ts'
 import { modelServer } from '../fixtures/model-server.ts'
 import { faultsOf } from '../fixtures/strict-history.ts'
-import { silent } from '../kit/team.ts'
+import { gate, silent } from '../kit/team.ts'
 import { type Answer, type Answers, calls, FakeModel } from '../models/fake-model.ts'
 
 type Options = Partial<MultiAgentPatternOptions>
@@ -434,6 +435,60 @@ t.test('a run that fails leaves the speaker as it was; an agent that has gone is
   await team.removeAgent('billing')
   next = 'triage'
   t.equal(await say(), 'triage')
+})
+
+t.test(
+  'of runs of a thread at once the last to end counts, and one that is aborted leaves the speaker as it was',
+  async (t) => {
+    const [held, hold] = [gate(), gate()]
+    const { team } = deskOf(t, async ({ agent, messages }) => {
+      const query = textOf(messages.findLast(({ content }) => /^to /.test(textOf(content)))!.content)
+      const to = query.slice('to '.length).split(',')[0]!
+      if (query.endsWith('later') && agent === to) {
+        held.open()
+        await hold.opened
+      }
+      return agent === to ? agent : handsTo(to)
+    })
+    const slow = team.launch('to billing,later', { threadId: 'ann' })
+    await held.opened
+    t.equal((await team.execute('to tech', { threadId: 'ann' })).speaker, 'tech')
+    t.equal((await team.thread('ann'))?.speaker, 'tech')
+    hold.open()
+    t.equal((await slow.result).speaker, 'billing')
+    t.equal((await team.thread('ann'))?.speaker, 'billing')
+    const cut = team.launch('to triage', { threadId: 'ann' })
+    await cut.cancel()
+    t.equal((await team.thread('ann'))?.speaker, 'billing')
+  },
+)
+
+t.test('whoever answers is checked by its own guardrails, and by no other', async (t) => {
+  const output = (agent: string) => ({
+    output: [{ name: `of ${agent}`, check: (text: string) => ({ change: `${text} (${agent})` }) }],
+  })
+  const { team } = deskOf(t, toBilling, {
+    agents: agents.map((role) => ({ ...(role as AgentRole), guardrails: output((role as AgentRole).name) })),
+  })
+  t.equal((await team.execute('My invoice is wrong.', { threadId: 'ann' })).finalOutput, 'billing: 4 (billing)')
+})
+
+t.test('in a rehearsal the seed chooses who hands to whom', async (t) => {
+  const speakers = new Set<string>()
+  const { failures } = await rehearse(
+    () => ({ agents, orchestration: { strategy: 'handoff', start: 'triage' }, logger: silent }),
+    {
+      query: 'My invoice is wrong.',
+      seeds: 40,
+      faults: ['crash', 'duplicate', 'delay'],
+      check(outcome) {
+        if (!outcome.ok) throw outcome.error
+        speakers.add(/^\[rehearsal\] (\w+) was asked/.exec(outcome.message.content)?.[1] ?? outcome.message.content)
+      },
+    },
+  )
+  t.same(failures, [])
+  t.same([...speakers].sort(), ['billing', 'tech', 'triage'])
 })
 
 t.test('a team without a handoff in it is refused, and so is a speaker where there is none', async (t) => {

@@ -325,6 +325,22 @@ async function desk(t: Test, file: string, scripts: Record<string, Answer[]>) {
 
 const toolsOf = (request: ModelRequest | undefined) => request?.tools?.map(({ name }) => name).sort()
 
+t.test('a conversation that agents hand on', async (t) => {
+  const { file } = readyClassesFolder(t, {
+    'agents.yaml': `orchestration: { strategy: handoff, start: triage, history: task }
+max_handoffs: 1
+agents:
+  triage: { can_handoff_to: [billing] }
+  billing: { can_handoff_to: [triage] }
+`,
+  })
+  const hands = (to: string) => calls(['handoff', { to, task: 'Look at the invoice.' }])
+  const { team, asked } = await desk(t, file, { triage: [hands('billing')], billing: ['It is wrong.'] })
+  t.match(await team.execute('My invoice?'), { finalOutput: 'It is wrong.', speaker: 'billing' })
+  t.same(toolsOf(asked.triage?.[0]), ['handoff', 'refuse'])
+  t.same(toolsOf(asked.billing?.[0]), ['refuse'], 'the bound is reached')
+})
+
 t.test("document 003's file as it stands: a conversation, a plan, a file that is written, a report", async (t) => {
   const { at, file } = readyClassesFolder(t, { 'agents.yaml': REGISTRY })
   const { team, asked } = await desk(t, file, {

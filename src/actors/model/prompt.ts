@@ -9,12 +9,15 @@ import { handedOverIn, handoffText } from './conversation.ts'
 /** Another agent, as a model is told of it. */
 export type Colleague = Pick<RoleInfo, 'name' | 'description' | 'capabilities'>
 
+/** Line before those of the colleagues. */
+export const COLLEAGUES = 'The other agents of your team, by name:'
+
 /** `colleagues`: agents that it can turn to; empty if there are none. */
 export function systemPromptOf(role: RoleInfo, colleagues: readonly Colleague[]): string {
   const { name, description, systemPrompt } = role
   const own = systemPrompt ?? `You are "${name}"${description ? `: ${description}` : ', an agent of a team'}.`
   if (colleagues.length === 0) return own
-  return `${own}\n\nThe other agents of your team, by name:\n${colleagues.map(colleagueAsLine).join('\n')}`
+  return `${own}\n\n${COLLEAGUES}\n${colleagues.map(colleagueAsLine).join('\n')}`
 }
 
 /** Describes an agent in one line, for an agent that may turn to it. */

@@ -54,9 +54,13 @@ import { ORCHESTRATOR_INDEX, USER_INDEX } from './directory.ts'
 import { hasDependencies, type Mailboxes, type Refusal, type Requests, type Sending } from './mailboxes.ts'
 import type { RunState } from './run.ts'
 
-/** Message for a mailbox. `giver`: the agent that decided to send it, if that is not the sender. */
+/**
+ * Message for a mailbox. `giver`: the agent that decided to send it, if that is not the sender. `isChecked`: a task that
+ * a verb moves, which has checked that it may.
+ */
 export interface Arrival extends Sending {
   readonly giver?: Agent
+  readonly isChecked?: boolean
 }
 
 export class Admission {
@@ -114,7 +118,7 @@ export class Admission {
     const unheld = settings.keys && unheldKeys(callee, memory, at)
     if (unheld) return this.#refuse(arrival, callee, 'rejected', unheld)
     const isTask = MESSAGE_TYPES[(word >>> 24) & 7] === 'delegate'
-    if (isTask) {
+    if (isTask && !arrival.isChecked) {
       const acting = actingSender(memory, at)
       const giver = acting === undefined ? (arrival.giver ?? sender) : directory.agent(acting, run)
       if (!giver || (acting !== undefined && !giver.settings.isAgent))
@@ -390,7 +394,7 @@ export class HostMessages {
     const { maxMessageBytes } = target.settings.mailbox
     if (bytes > maxMessageBytes) throw tooLarge(bytes, maxMessageBytes)
     this.#core.journal.appendOwned(run, memory, bytes)
-    this.#admission.message({ sender, run, memory, at: 0, settle, giver })
+    this.#admission.message({ sender, run, memory, at: 0, settle, giver, isChecked: call !== 0 })
     this.#core.loop.wake()
     return sender.open.get(correlation)
   }

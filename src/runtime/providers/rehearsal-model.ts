@@ -5,6 +5,7 @@
  */
 import { textOf } from '../../actors/definition/content.ts'
 import type { ModelClient, ModelMessage, ModelPiece, ModelRequest, ToolSpec } from '../../actors/definition/model.ts'
+import { COLLEAGUES } from '../../actors/model/prompt.ts'
 import { countPrompt, countTokens } from '../../actors/model/tokens.ts'
 import { verbTool } from '../../actors/model/verb-tools.ts'
 import { Dice } from '../../shared/random.ts'
@@ -19,7 +20,8 @@ const WORDS_OF_A_PIECE = 4
  * tools, or takes one of the names that a judge is asked for. A JSON answer is a value that fits the schema. Before
  * that, the model calls each offered tool once, all in one answer, with arguments that fit; tools that are not
  * `readOnly` do not run then. It never uses verbs (`request`, `delegate`, ...), because a run could go round in
- * circles, but for `publish` where it reads the board as well. `maxOutputTokens` cuts its text off like that of a real
+ * circles, but for `publish` where it reads the board as well, and at times for `handoff` where it can turn to others
+ * in no other way: that has a bound. `maxOutputTokens` cuts its text off like that of a real
  * model. `countTokens` counts its usage. `seed` is an integer.
  */
 export function rehearsalModel(seed = 1): ModelClient {
@@ -44,6 +46,13 @@ async function* answerTo(request: ModelRequest, seed: number): AsyncGenerator<Mo
     }),
   }))
   const answer = () => (jsonSchema ? JSON.stringify(sampleOf(jsonSchema, dice, LABEL)) : words(request, since, dice))
+  const heirs = calls.length === 0 ? heirsIn(tools, messages, since) : []
+  if (heirs.length > 0 && dice.chance(HANDING_ODDS))
+    calls.push({
+      id: `call_${dice.upTo(2 ** 32).toString(36)}${runMark}`,
+      name: HANDOFF,
+      input: JSON.stringify({ to: dice.pick(heirs), task: `${LABEL} Go on with it.` }),
+    })
   const text = calls.length > 0 ? '' : answer()
   const pieces = [
     ...piecesOf(text).map((piece) => ({ piece: { text: piece }, words: [piece] })),
@@ -93,6 +102,20 @@ function leftOf(
   const isUsed = (name: string) =>
     (!verbTool(name) || (isAtBoard && name === 'publish' && !hasWritten)) && !done.has(name)
   return tools.filter(({ name }) => isUsed(name)).slice(0, MOST_CALLS)
+}
+
+const HANDOFF = 'handoff'
+const HANDING_ODDS = 0.4
+/** Verbs by which agents without a bound turn to others. */
+const TURNS: readonly string[] = ['request', 'send', 'delegate', 'delegate_to_executor']
+
+/** Returns the names of agents to whom the model may hand off, if it has not tried to since the last question. */
+function heirsIn(tools: readonly ToolSpec[], [system]: readonly ModelMessage[], since: readonly ModelMessage[]) {
+  const offered = tools.map(({ name }) => name)
+  const hasTried = since.some(({ toolCalls = [] }) => toolCalls.some(({ name }) => name === HANDOFF))
+  if (hasTried || !offered.includes(HANDOFF) || offered.some((name) => TURNS.includes(name))) return []
+  const [, others = ''] = textOf(system?.content ?? '').split(`\n${COLLEAGUES}\n`)
+  return Array.from(others.matchAll(/^- ([^:\n]+)/gm), ([, name = '']) => name)
 }
 
 const ENDINGS = [

@@ -1,5 +1,6 @@
 /** Approvals by several people and of groups: who has agreed, to what, and what happens when somebody changes it. */
 
+import { createHash } from 'node:crypto'
 import type { Test } from 'tap'
 import t from 'tap'
 import { z } from 'zod'
@@ -72,8 +73,10 @@ function desk(t: Test, approval: ApprovalPolicy<{ cents: number }>, approveOwn =
 t.test('two people have to agree: two yeses of one are one', async (t) => {
   const { paid, begin, listed } = desk(t, { groups: ['finance'], quorum: 2 })
   const { shown, answer, events, result } = await begin('ann:run,approve::finance')
-  const { digest } = shown()
-  t.match(digest, /^[0-9a-f]{64}$/)
+  const { digest, runId, agent, tool, callId, text, choices } = shown()
+  const policy = { by: 'others', groups: ['finance'], quorum: 2 }
+  const all = { agent, call: callId, choices, input: { cents: 500 }, policy, run: runId, text, tool } // keys in order
+  t.equal(digest, createHash('sha256').update(JSON.stringify(all)).digest('hex'), 'of all that is shown')
   t.match(await listed(BOB), [{ by: 'others', groups: ['finance'], quorum: 2, agreed: [], digest, refusal: null }])
   const own = await answer('ann:run,approve::finance', 'yes')
   t.match(own, { status: 403, body: { code: 'ANSWER_REFUSED' } })

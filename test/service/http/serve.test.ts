@@ -25,6 +25,7 @@ t.test('SIGTERM under load: every accepted task is answered, and the exit code i
   t.same(new Set(statuses), new Set([200]))
   const [code] = await once(child, 'exit')
   t.equal(code, 0, stderr())
+  t.match(stderr(), /approveOwn is on: without a token this is one person's own machine/)
 })
 
 t.test('what is open after the time for it is ended, and answered too', async (t) => {
@@ -49,9 +50,9 @@ t.test('a second signal leaves at once', async (t) => {
 })
 
 t.test('with --token-env each request needs the token; several teams have names', async (t) => {
-  const { url } = await serving(t, ['one=patient-team', 'two=patient-team', '--token-env', 'SERVE_TOKEN'], {
-    SERVE_TOKEN: TOKEN,
-  })
+  const args = ['one=patient-team', 'two=patient-team', '--token-env', 'SERVE_TOKEN']
+  const { url, stderr } = await serving(t, args, { SERVE_TOKEN: TOKEN })
+  t.match(stderr(), /approveOwn is off; --approve-own turns it on/)
   const unknown = await fetch(`${url}/api/tasks`)
   t.equal(unknown.status, 401)
   t.equal(unknown.headers.get('keep-alive'), 'timeout=75', 'longer than proxies keep idle connections')
