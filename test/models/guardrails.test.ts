@@ -247,6 +247,37 @@ for (const way of ['a model', 'code', 'code that calls without asking'] as const
     ])
   })
 
+t.test('a call begins with the input alone that a person has agreed to', async (t) => {
+  const added: unknown[] = []
+  const tool = defineTool({
+    name: 'sum',
+    description: 'Adds.',
+    input: z.object({ a: z.number(), b: z.number() }),
+    approval: true,
+    run: (input) => void added.push(input),
+  })
+  const forger: Receive = async (_message, context) => {
+    const turn = turnBehind(context)!
+    const call = { name: 'sum', callId: 'one' }
+    await turn.call('approve', { ...call, input: { a: 1, b: 1 } })
+    await turn.call('tool', { ...call, input: { a: 1, b: 900 } }).catch(() => {})
+    return 'done'
+  }
+  const team = localTeam(t, { ann: forger }, { tools: [tool], roles: { ann: { tools: ['sum'] } } })
+  const run = team.launch('go')
+  for (const [b, answer] of [
+    [1, 'yes'],
+    [900, 'no'],
+  ] as const) {
+    await team.clock.advance(1)
+    t.match(run.questions, [{ input: { a: 1, b } }])
+    await run.answer(run.questions[0]!.questionId, answer)
+  }
+  await team.clock.advance(1_000)
+  t.equal((await run.result).finalOutput, 'done')
+  t.same(added, [])
+})
+
 t.test('an input that was edited and changed by a check is asked about once, also after a crash', async (t) => {
   const tool = defineTool({
     name: 'sum',

@@ -366,6 +366,19 @@ t.test('each model agent reads them once, and `to` names one', async (t) => {
     [['bob'], ['bob']],
   )
   t.same(await Promise.all(person.receipts.map(({ settled }) => settled)), ['read', 'read'])
+  const other = new Person()
+  const looks = steered(
+    t,
+    async (_request, nth) => {
+      if (nth === 0) await other.says('For ann.', { to: 'ann' })
+      return nth === 0 ? LOOK : 'done'
+    },
+    { agents: [{ name: 'ann', tools: [looking(async () => {})] }, { name: 'bob' }] },
+  )
+  other.run = looks.team.launch('go')
+  await other.run.result
+  t.equal(await other.receipts[0]!.settled, 'read', 'also if somebody else speaks for the run')
+  t.same(other.receipts[0]!.readBy, ['ann'])
   await t.rejects(team.launch('go').steer('x', { to: 'eve' }), { code: 'UNKNOWN_AGENT', details: { path: 'to' } })
 })
 
@@ -469,6 +482,31 @@ t.test('guardrails check the words first', async (t) => {
   await person.run.result
   t.match(refused, { code: 'GUARDRAIL', details: { guardrail: 'bombs' } })
   t.same(told()[1]!.slice(-1), ['user: [card]'])
+})
+
+t.test('those of the agents that the words are for check them too, and what is too large is refused', async (t) => {
+  const person = new Person()
+  const check: Guardrail<string>['check'] = (text) => (text.includes('gun') ? { refuse: 'No.' } : undefined)
+  const agents = [{ name: 'ann', guardrails: { input: [{ name: 'guns', check }] } }, { name: 'bob' }]
+  const refused: unknown[] = []
+  const { team, told } = steered(
+    t,
+    async (_request, nth) => {
+      if (nth > 0) return 'done'
+      for (const words of ['a gun', 'x'.repeat(2 ** 24)])
+        refused.push(await person.says(words).catch((error: unknown) => error))
+      await person.says('a gun', { to: 'bob' })
+      return 'by ann'
+    },
+    { agents },
+  )
+  person.run = team.launch('go')
+  await person.run.result
+  t.match(refused, [
+    { code: 'GUARDRAIL', details: { guardrail: 'guns', agent: 'ann' } },
+    { code: 'MESSAGE_REJECTED', message: /maxMessageBytes/ },
+  ])
+  t.same(told('bob')[0]!.slice(1), ['user: a gun'])
 })
 
 t.test('words of a run that is cancelled or fails are told as unread', async (t) => {

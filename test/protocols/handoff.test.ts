@@ -27,7 +27,7 @@ const handsTo = (to: string, input: object = {}, words = ''): Answer => [
   ...(calls(['handoff', { to, task: 'Look at the invoice.', ...input }]) as []),
 ]
 
-const agents: MultiAgentPatternOptions['agents'] = [
+const agents: AgentRole[] = [
   { name: 'triage', systemPrompt: 'You find out.', canHandoffTo: ['billing', 'tech'] },
   { name: 'billing', systemPrompt: 'You know invoices.', canHandoffTo: ['triage'] },
   { name: 'tech', systemPrompt: 'You know the product.', canHandoffTo: ['triage'] },
@@ -257,9 +257,7 @@ t.test(
     ]
     for (const [what, answers, speaker, answer, text = answer] of cases) {
       const { team, model } = deskOf(t, answers, {
-        agents: agents.map((role) =>
-          typeof role === 'object' && role.name === 'billing' ? { ...role, tools: [find] } : role,
-        ),
+        agents: agents.map((role) => (role.name === 'billing' ? { ...role, tools: [find] } : role)),
       })
       const run = team.launch('Lend me money.', { threadId: 'ann' })
       let said = ''
@@ -464,13 +462,20 @@ t.test(
 )
 
 t.test('whoever answers is checked by its own guardrails, and by no other', async (t) => {
-  const output = (agent: string) => ({
-    output: [{ name: `of ${agent}`, check: (text: string) => ({ change: `${text} (${agent})` }) }],
+  const output = (agent: string) => [
+    { name: agent, check: (text: string) => (agent === 'triage' ? { refuse: 'No.' } : { change: `${text}!` }) },
+  ]
+  const { team, told } = deskOf(t, toBilling, {
+    agents: agents.map((role) => ({ ...role, guardrails: { output: output(role.name) } })),
   })
-  const { team } = deskOf(t, toBilling, {
-    agents: agents.map((role) => ({ ...(role as AgentRole), guardrails: output((role as AgentRole).name) })),
-  })
-  t.equal((await team.execute('My invoice is wrong.', { threadId: 'ann' })).finalOutput, 'billing: 4 (billing)')
+  t.equal((await team.execute('My invoice is wrong.', { threadId: 'ann' })).finalOutput, 'billing: 4!')
+  t.same(team.deadLetters.list(), [])
+  await team.execute('And this one?', { threadId: 'ann' })
+  t.same(told('billing').at(-1)!.slice(0, 3), [
+    'user: My invoice is wrong.',
+    'assistant: One moment.',
+    'assistant: billing: 4!',
+  ])
 })
 
 t.test('in a rehearsal the seed chooses who hands to whom', async (t) => {

@@ -5,13 +5,7 @@
 
 import { tooLarge } from '../../actors/definition/checks.ts'
 import { asJson, type Content, messageParts, textOf, withText } from '../../actors/definition/content.ts'
-import {
-  addUsage,
-  type ModelAnswer,
-  type ModelCall,
-  type ModelMessage,
-  NO_TOKENS,
-} from '../../actors/definition/model.ts'
+import { type ModelAnswer, type ModelCall, type ModelMessage, NO_TOKENS } from '../../actors/definition/model.ts'
 import type { Guardrail } from '../../actors/definition/role.ts'
 import { asksForSummary } from '../../actors/model/summary.ts'
 import { jsonIn } from '../../mailbox/codec.ts'
@@ -214,7 +208,6 @@ export class Steers {
     if (!agent.settings.playedByModel || asksForSummary(call.messages))
       return answerIn(await make(caller, call, signal, onText))
     const heard = this.#begun(caller)
-    let usage = NO_TOKENS
     let [asked, superseded] = [caller, false]
     for (;;) {
       heard.push(...this.#unread(caller, superseded))
@@ -241,17 +234,13 @@ export class Steers {
             this.#record(run, { kind: 'steer.again', agent: agent.name, callId: caller.callId })
           throw error
         }
-        made = NOTHING_MADE
+        made = { answer: undefined, usage: NO_TOKENS, error: undefined }
       } finally {
         detach()
         this.#open.delete(open)
       }
       superseded = made.answer !== undefined && !open.isRead && this.#supersedes(caller, made.answer)
-      if (made.answer && !superseded) {
-        const all = usage === NO_TOKENS ? made.answer : { ...made.answer, usage: addUsage(usage, made.answer.usage) }
-        return messages.length > 0 ? { ...all, steered: messages } : all
-      }
-      usage = addUsage(usage, made.usage)
+      if (made.answer && !superseded) return messages.length > 0 ? { ...made.answer, steered: messages } : made.answer
       if (made.heard === undefined) continue
       asked = { ...asked, isRetried: true }
       if (call.watched)
@@ -327,8 +316,6 @@ const INTERRUPTED = new CancelledError(
   'Somebody has said something to the run, which the model is asked with anew.',
   {},
 )
-
-const NOTHING_MADE: MadeCall = { answer: undefined, usage: NO_TOKENS, error: undefined }
 
 const isCut = ({ cut }: OpenCall): boolean => cut.signal.reason === INTERRUPTED
 
