@@ -55,8 +55,8 @@ import { hasDependencies, type Mailboxes, type Refusal, type Requests, type Send
 import type { RunState } from './run.ts'
 
 /**
- * Message for a mailbox. `giver`: the agent that decided to send it, if that is not the sender. `isChecked`: a task that
- * a verb moves, which has checked that it may.
+ * Message for a mailbox. `giver`: the agent that decided to send it, if that is not the sender. `isChecked`: a task
+ * that a verb moves, which has checked that it may.
  */
 export interface Arrival extends Sending {
   readonly giver?: Agent
