@@ -55,6 +55,7 @@ export {
   type ModelSchema,
   type Schema,
   type Tool,
+  type ToolAskOptions,
   type ToolContext,
   type ToolOptions,
 } from './actors/definition/tool.ts'

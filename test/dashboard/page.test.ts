@@ -4,7 +4,8 @@ import { gzipSync } from 'node:zlib'
 import type { Page } from 'playwright-core'
 import type { Test } from 'tap'
 import t from 'tap'
-import { defineAgent } from '../../src/index.ts'
+import { z } from 'zod'
+import { defineAgent, defineTool } from '../../src/index.ts'
 import { bearerToken } from '../../src/service/api/index.ts'
 import { gate } from '../kit/team.ts'
 import { FakeModel } from '../models/fake-model.ts'
@@ -87,6 +88,40 @@ t.test('a question with choices is answered by keys alone', inBrowser, async (t)
   t.equal(await page.evaluate('document.activeElement.textContent'), 'ask', 'a row has the focus')
   await page.keyboard.press('?')
   await page.getByRole('region', { name: 'Keys' }).waitFor()
+})
+
+t.test('a form that a tool asks with is filled in field by field, and its answer is checked', inBrowser, async (t) => {
+  const form = {
+    type: 'object',
+    properties: {
+      name: { type: 'string', title: 'Whose', description: 'as on the door' },
+      floor: { type: 'integer', minimum: 1 },
+      size: { enum: ['small', 'large'] },
+      gift: { type: 'boolean' },
+    },
+    required: ['name'],
+  }
+  const ship = defineTool({
+    name: 'ship',
+    description: 'Ships.',
+    input: z.object({}),
+    run: (_input, { ask }) => ask('Where to?', { form }),
+  })
+  const worker = defineAgent({ receive: async (_message, context) => `shipped: ${await context.tool(ship, {})}` })
+  const { url } = await served(t, { agents: { worker }, options: { tools: [ship] } })
+  const { page } = await open(t, url)
+  await page.getByLabel('Give the team a task').fill('go')
+  await page.keyboard.press('Enter')
+  const card = page.getByRole('region', { name: 'Question of worker' })
+  await card.getByLabel('Whose as on the door').fill('ann')
+  await card.getByLabel('floor').fill('0')
+  await card.getByLabel('size').selectOption('large')
+  await card.getByLabel('gift').check()
+  await card.getByRole('button', { name: 'Answer' }).click()
+  await card.getByText('floor: ').waitFor()
+  await card.getByLabel('floor').fill('3')
+  await card.getByRole('button', { name: 'Answer' }).click()
+  await page.getByText('shipped: {"name":"ann","floor":3,"size":"large","gift":true}').first().waitFor()
 })
 
 /** Presses Tab until the element of that name has the focus. */

@@ -31,5 +31,6 @@ export async function call<In, Out>(
     idempotencyKey: 'run-1/1',
     log: silent,
     progress() {},
+    ask: () => Promise.reject(new Error('Nobody is there.')),
   })
 }

@@ -5,6 +5,7 @@ import type { JsonForm } from '../../mailbox/json.ts'
 import { ConfigurationError, DramatisError, describe, shown } from '../../shared/errors.ts'
 import { optionMeant } from '../../shared/text.ts'
 import { thrownData } from '../../shared/thrown.ts'
+import type { AskOptions } from './conversation.ts'
 
 /** People who may approve the call of a tool. */
 
@@ -98,6 +99,17 @@ export type Schema<In = unknown, Out = In> = StandardSchemaV1<In, Out>
 /** A schema that also has a JSON schema, which models need. zod 4 and arktype have it, bare valibot does not. */
 export type ModelSchema<In = unknown, Out = In> = StandardSchemaV1<In, Out> & StandardJSONSchemaV1<In, Out>
 
+/** Options of a tool's question to a person. */
+export interface ToolAskOptions extends Pick<AskOptions, 'choices' | 'answerWithinMs'> {
+  /**
+   * JSON schema of an object: then the answer is the JSON text of such an object, or "no". Another answer is refused,
+   * and the question stays open. Not together with `choices`.
+   */
+  form?: object
+  /** Tells the questions of one call apart over restarts. Default: their order. */
+  key?: string
+}
+
 /** Second argument of a tool's `run`. */
 export interface ToolContext {
   /** Name of the agent that has called the tool. */
@@ -120,6 +132,19 @@ export interface ToolContext {
   readonly log: Logger
   /** Reports progress for people who watch: a `tool.progress` event, and an entry of the trace. */
   progress(note: string): void
+  /**
+   * Asks a person, as the `ask` of an agent does. Only for tools that are given inline, which run in the host. The time
+   * of the person counts for no limit of the call and its turn. A tool that is `idempotent` runs again after a restart,
+   * and gets the answer that was given meanwhile: it is not asked a second time.
+   *
+   * Rejects with `RequestTimeoutError` if nobody has answered within `answerWithinMs` (default: that of the agent),
+   * with `MessageRejectedError` for an invalid question, and with `ConfigurationError` in another thread, and where
+   * nobody can answer because no run is under way.
+   *
+   * @example
+   * const where = await context.ask('Which warehouse?', { choices: ['north', 'south'] })
+   */
+  ask(question: string, options?: ToolAskOptions): Promise<string>
 }
 
 /** Result of `defineTool`, with the types of the tool's input and output. */

@@ -3,7 +3,7 @@
 import { plainFrameBytes } from '../../mailbox/frame.ts'
 import { jsonFormOf } from '../../mailbox/json.ts'
 import type { MessagePart } from '../../mailbox/parts.ts'
-import type { Scheduler } from '../../shared/clock.ts'
+import type { Scheduler, Timer } from '../../shared/clock.ts'
 import {
   CancelledError,
   ConfigurationError,
@@ -20,7 +20,14 @@ import type { ToolCode } from '../definition/assignment.ts'
 import { asJson, type PartKeeper, partsOfResult, resultOfParts } from '../definition/content.ts'
 import type { ToolSpec } from '../definition/model.ts'
 import { checkBySchema } from '../definition/schema.ts'
-import { type LogLevel, type ToolContext, type ToolDefinition, toolDefinitionOf, usable } from '../definition/tool.ts'
+import {
+  type LogLevel,
+  type ToolAskOptions,
+  type ToolContext,
+  type ToolDefinition,
+  toolDefinitionOf,
+  usable,
+} from '../definition/tool.ts'
 
 /**
  * Flushes the output that a thread has printed to the host. The thread calls it before it reports that it is done,
@@ -41,6 +48,11 @@ export interface ToolCaller
   /** Aborted when the caller no longer waits for the call. */
   readonly signal: AbortSignal
   readonly timer: Scheduler['timer']
+  /** Asks a person, by the clock of `timer`; undefined: this is another thread than the host's. */
+  readonly person?: {
+    ask(question: string, options: ToolAskOptions, signal: AbortSignal): Promise<string>
+    monotonic(): number
+  }
   /** Maximum size of the output in bytes, encoded as a frame. */
   readonly maxBytes: number
   /** Keeps the bytes of large parts of the output; undefined: they are a part of it. */
@@ -70,7 +82,7 @@ export async function runTool(tool: ToolDefinition, input: unknown, caller: Tool
     }
   })
   cutOff.catch(() => {}) // also after the tool has ended
-  const timer = caller.timer(tool.timeoutMs, () => cut(tookTooLong(tool, agent)), true)
+  const limit = new Limit(tool.timeoutMs, caller, () => cut(tookTooLong(tool, agent)))
   const stop = onAbort(signal, () => cut(reasonOf(signal, tool.name, agent)))
   let notes = MOST_NOTES
   const context: ToolContext = {
@@ -84,13 +96,56 @@ export async function runTool(tool: ToolDefinition, input: unknown, caller: Tool
     progress: (note) => {
       if (notes-- > 0) caller.progress(String(note).slice(0, LONGEST_NOTE))
     },
+    ask: async (question, options = {}) => {
+      const { person } = caller
+      if (!person) throw cannotAsk(tool.name, agent)
+      return limit.without(person, () => person.ask(question, options, ending.signal))
+    },
   }
   try {
     return await Promise.race([performed(tool, input, context, caller), cutOff])
   } finally {
     notes = 0
-    timer.cancel()
+    limit.cancel()
     stop()
+  }
+}
+
+/** A time limit that stands still while a person is asked. */
+class Limit {
+  readonly #caller: ToolCaller
+  readonly #late: () => void
+  #leftMs: number
+  #since: number
+  #asking = 0
+  #timer: Timer | undefined
+
+  constructor(ms: number, caller: ToolCaller, late: () => void) {
+    this.#caller = caller
+    this.#late = late
+    this.#leftMs = ms
+    this.#since = caller.person?.monotonic() ?? 0
+    this.#timer = caller.timer(ms, late, true)
+  }
+
+  async without<T>({ monotonic }: { monotonic(): number }, work: () => Promise<T>): Promise<T> {
+    if (this.#asking++ === 0) {
+      this.#timer?.cancel()
+      this.#leftMs -= monotonic() - this.#since
+    }
+    try {
+      return await work()
+    } finally {
+      if (--this.#asking === 0 && this.#timer) {
+        this.#since = monotonic()
+        this.#timer = this.#caller.timer(Math.max(0, this.#leftMs), this.#late, true)
+      }
+    }
+  }
+
+  cancel(): void {
+    this.#timer?.cancel()
+    this.#timer = undefined
   }
 }
 
@@ -142,6 +197,12 @@ const misses = (tool: string, agent: string, issues: string) =>
     agent,
     issues,
   })
+
+const cannotAsk = (tool: string, agent: string) =>
+  new ConfigurationError(
+    `ask: the tool "${tool}" of agent "${agent}" has no person to ask, since it runs in another thread than the host's. Give it inline (tools: [it]), or let the agent ask.`,
+    { path: 'ask', tool, agent },
+  )
 
 const tookTooLong = ({ name, timeoutMs }: Pick<ToolDefinition, 'name' | 'timeoutMs'>, agent: string) =>
   new ToolTimeoutError(

@@ -212,7 +212,7 @@ class RecoveredTimes {
       this.#openings.push({ seq: entry.seq, at: entry.at, ms: this.#now })
       return
     }
-    if (entry.kind === 'answer') return // a person may answer while no process has the log
+    if (entry.kind === 'answer') return this.#end(entry.questionId, this.#at(entry)) // perhaps while no process has the log
     const ms = this.#at(entry)
     this.#now = Math.max(this.#now, ms)
     if (entry.kind === 'frames')
@@ -286,6 +286,9 @@ class RecoveredTimes {
       this.#asking.delete(record.run)
       return
     }
+    if (record.kind === 'question' && record.ofTool)
+      return this.#called('ask', record.questionId, record.run, record.ofTool.index, ms)
+    if (record.kind === 'question.closed') return this.#end(record.questionId, ms)
     if (record.kind !== 'turn.started') return
     const key = keyOf(record.index, record.turn)
     const begun = this.#begun.get(key)

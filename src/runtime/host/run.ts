@@ -62,6 +62,8 @@ export interface OpenQuestion {
   readonly kind: 'ask' | 'approval'
   readonly text: string
   readonly choices: readonly string[] | undefined
+  /** JSON schema of what the answer is the JSON text of. */
+  readonly form: object | undefined
   readonly call: ApprovedCall | undefined
   /** Digest of what an approval shows, and people who have agreed to that; undefined for another question. */
   readonly digest: string | undefined

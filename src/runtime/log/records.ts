@@ -433,6 +433,9 @@ export type HostRecord =
         ask: 'ask' | 'approval'
         text: string
         choices?: string[]
+        form?: object
+        /** Index of the agent, and id of its call, where a tool asks. */
+        ofTool?: { index: number; callId: string }
         /** Digest of what an approval shows. Older logs do not have it. */
         digest?: string
         /** Until when it stays open, epoch ms; absent: as long as the run, or in an older log. */

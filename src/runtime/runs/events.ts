@@ -188,6 +188,8 @@ export type RuntimeEvent<T = undefined> =
         kind: 'ask' | 'approval'
         text: string
         choices?: string[]
+        /** JSON schema of the object whose JSON text is the answer, where it is not "no". */
+        form?: object
         /** Digest of what an approval shows. */
         digest?: string
         /** Until when it stays open, epoch ms; absent: as long as the run. */

@@ -330,7 +330,7 @@ export function recordEvent(record: HostRecord, source: EventSource): RuntimeEve
     }
     case 'question': {
       const { agent, questionId, ask, text, choices } = record
-      const more = { ...(choices && { choices }), ...callIn(record), ...picked(record, ['digest', 'answerBy']) }
+      const more = { ...(choices && { choices }), ...callIn(record), ...picked(record, ['form', 'digest', 'answerBy']) }
       return { type: record.kind, ...base, agent, questionId, kind: ask, text, ...more }
     }
     case 'answer': {

@@ -253,10 +253,15 @@ function slowTimeOf(kind: string, times: SlowTimes): number | false {
 }
 
 /** Calls of verbs are in the graph as waits for somebody outside, unless agents alone can end them. */
-const kindOf = ({ call, kind }: OpenWait): string => (call && !call.waitsFor ? call.verb : kind)
+const kindOf = ({ call, kind }: OpenWait): string => {
+  if (!call || call.waitsFor) return kind
+  return call.ofPerson && call.verb === 'tool' ? 'ask' : call.verb
+}
 
-const subjectOf = (wait: OpenWait): string | string[] =>
-  wait.call && !wait.call.waitsFor ? (wait.call.subject ?? []) : wait.for || []
+const subjectOf = (wait: OpenWait): string | string[] => {
+  if (kindOf(wait) === 'ask') return []
+  return wait.call && !wait.call.waitsFor ? (wait.call.subject ?? []) : wait.for || []
+}
 
 interface Needs {
   readonly supervisor: Supervisor

@@ -229,6 +229,8 @@ export interface VerbWaiter extends Waiter {
   readonly run: RunState
   /** Id of the call, if the turn waits for one. */
   readonly callId?: string
+  /** Id of the call in which a tool asks, if one does. */
+  readonly ofTool?: string | undefined
   /** Time for which the turn has waited in earlier processes, in ms. */
   readonly passedMs?: number
 }

@@ -1,6 +1,7 @@
 /** Tools that the host runs for agents: those given inline, and those with a thread of their own. */
 
 import { isDeepStrictEqual } from 'node:util'
+import { v5 } from 'uuid'
 import { approvalOf, approvedInput, type GivenAnswer } from '../../actors/definition/approval.ts'
 import type { AssignedTools } from '../../actors/definition/assignment.ts'
 import type { Verb } from '../../actors/definition/role.ts'
@@ -239,8 +240,7 @@ export class HostTools {
     try {
       if (writing) await writing
       signal.throwIfAborted()
-      const work = () =>
-        runTool(performed, keys ? keys.filled(input) : input, this.#caller(agent, run, call, signal, keys))
+      const work = () => runTool(performed, keys ? keys.filled(input) : input, this.#caller(waiter, call, signal, keys))
       const said = await this.around(waiter, () => (isSimulated ? work() : this.rehearsal.perform(tool, work)))
       output = said && keys ? keys.text(said) : said
       return output === undefined ? undefined : JSON.parse(output)
@@ -310,8 +310,10 @@ export class HostTools {
     throw new ConfigurationError(`The tool "${name}" of agent "${agent}" runs in its thread.`, { agent, got: name })
   }
 
-  #caller(agent: Agent, run: RunState, call: Begun, signal: AbortSignal, keys: GrantedKeys | undefined): ToolCaller {
+  #caller(waiter: VerbWaiter, call: Begun, signal: AbortSignal, keys: GrantedKeys | undefined): ToolCaller {
+    const { agent, run } = waiter
     const { clock, logger } = this.#core
+    let asked = 0
     return {
       agent: agent.name,
       runId: run.id,
@@ -321,6 +323,18 @@ export class HostTools {
       log: withFields(logger, { agent: agent.name, runId: run.id, tool: call.tool }),
       signal,
       timer: (ms, task, limit) => clock.timer(ms, task, limit),
+      person: {
+        monotonic: () => clock.monotonic(),
+        ask: async (question, { key = `${asked++}`, ...options }, withdrawn) => {
+          const said = { question, ...options }
+          const of = {
+            ...waiter,
+            ofTool: waiter.callId,
+            callId: v5(JSON.stringify([run.id, call.callId, key]), QUESTIONS),
+          }
+          return (await this.#ask(of, keys ? keys.data(said) : said, withdrawn)) as string
+        },
+      },
       maxBytes: agent.settings.mailbox.maxMessageBytes,
       partKeeper: this.#core.parts.keeperFor(run),
       progress: (said) => {
@@ -330,6 +344,9 @@ export class HostTools {
     }
   }
 }
+
+/** Namespace of the ids of questions that tools ask. */
+const QUESTIONS = '5b1de0c3-7f64-5a0e-8d43-1f6a9c27e8b4'
 
 /** Returns the agent's keys that stand in the input under their names; undefined for most calls. */
 function keysIn({ settings }: Agent, { redacted }: Partial<ToolCall>): GrantedKeys | undefined {

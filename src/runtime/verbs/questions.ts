@@ -6,7 +6,11 @@
 
 import { type ApprovalAnswer, type ApprovedCall, type GivenAnswer, NO, YES } from '../../actors/definition/approval.ts'
 import type { Verb } from '../../actors/definition/role.ts'
+import { checkBySchema } from '../../actors/definition/schema.ts'
+import { laterSchema } from '../../json-schema/later-schema.ts'
+import { jsonIn } from '../../mailbox/codec.ts'
 import { jsonFormOf } from '../../mailbox/json.ts'
+import { isObject } from '../../shared/checks.ts'
 import { ConfigurationError, MessageRejectedError, RequestTimeoutError, shown } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
 import { own } from '../../shared/values.ts'
@@ -47,6 +51,8 @@ export interface OpenQuestionInfo extends Partial<ApprovedCall> {
   kind: 'ask' | 'approval'
   text: string
   choices?: string[]
+  /** JSON schema of the object whose JSON text is the answer, where it is not "no". */
+  form?: object
   /** Digest of what an approval shows, for who answers. It changes with the input. */
   digest?: string
   /** People who have agreed to that by now. */
@@ -60,13 +66,14 @@ export interface OpenQuestionInfo extends Partial<ApprovedCall> {
 export function openQuestionsOf({ id, questions }: RunState): OpenQuestionInfo[] {
   return Array.from(
     questions,
-    ([questionId, { agent, kind, text, choices, call, digest, agreed, askedAt, answerBy }]) => ({
+    ([questionId, { agent, kind, text, choices, form, call, digest, agreed, askedAt, answerBy }]) => ({
       runId: id,
       questionId,
       agent,
       kind,
       text,
       ...(choices && { choices: [...choices] }),
+      ...(form && { form }),
       ...call,
       ...(digest !== undefined && { digest }),
       ...(agreed && { agreed: [...agreed] }),
@@ -96,6 +103,7 @@ export async function answerQuestion(
   }
   const question = mayAnswer(undefined)
   const given = givenAnswer(question, answer)
+  if (question.form) await assertFits(question.form, given)
   if (typeof given === 'object' && 'input' in given) {
     assertShowable(given.input)
     await question.checkInput(given.input)
@@ -152,6 +160,19 @@ export function givenAnswer({ agent, choices, call }: Answerable, answer: string
   return answer
 }
 
+/** Rejects with `ConfigurationError` for an answer that is not as its form asks for. */
+export async function assertFits(form: object, given: GivenAnswer): Promise<void> {
+  if (isNo(given)) return
+  const accepted = `"no", or the JSON text of an object of this schema: ${shown(form)}`
+  const value = jsonIn(given as string)
+  if (!isObject(value)) throw wrong('answer', given, accepted)
+  await checkBySchema(
+    laterSchema(form, () => []),
+    value,
+    (issues) => wrong('answer', given, accepted, issues),
+  )
+}
+
 const APPROVALS = '"yes", "no", { approved: true, input? } or { approved: false, reason? }'
 
 function approvalGiven(answer: object, agent: string, call: ApprovedCall | undefined): GivenAnswer {
@@ -194,6 +215,7 @@ function answerIn(record: { answer: string; input?: unknown; reason?: string }):
 export interface AskRequest extends Partial<ApprovedCall> {
   question: string
   choices?: string[]
+  form?: object
   answerWithinMs?: number
   /** 'approval': the question is about a call of a tool. */
   ask?: 'approval'
@@ -223,24 +245,30 @@ export const asksPerson =
   (core: Core, pauses: DeadlinePauses, suspension: Suspension, hasHandle: (run: RunState) => boolean): AskPerson =>
   (waiter, question, signal, checkInput) => {
     const { agent, run } = waiter
-    const { callId } = waiter // the same in a later process, so that the answer finds it
+    const { callId, ofTool } = waiter // the same in a later process, so that the answer finds it
     const questionId = callId === undefined || run.questions.has(callId) ? core.frames.id() : callId
     if (hasHandle(run))
       return pauses.during(waiter, () => {
-        const answer = askPerson(core, agent, run, { questionId, question, signal, checkInput })
-        if (run.questions.has(questionId)) waitsForPerson(suspension, waiter)
-        return answer
+        const answer = askPerson(core, agent, run, { questionId, question, signal, checkInput, ofTool })
+        return run.questions.has(questionId) ? waitsForPerson(suspension, waiter, answer) : answer
       })
     const text = `ask: nobody can answer agent "${agent.name}" here: a message from outside of any run began this turn. Ask in a run, which has a handle with answer().`
     throw new ConfigurationError(text, { path: 'ask', agent: agent.name })
   }
 
 /** Notes that the call of a turn waits for a person: then the turn may be suspended. */
-function waitsForPerson(suspension: Suspension, { agent, turn, correlation }: VerbWaiter): void {
+async function waitsForPerson<T>(
+  suspension: Suspension,
+  { agent, turn, correlation }: VerbWaiter,
+  answer: Promise<T>,
+): Promise<T> {
   const call = agent.first.calls.get(correlation)
-  if (!call) return
+  if (!call) return answer
   call.ofPerson = true
   suspension.consider(agent.first, turn)
+  return answer.finally(() => {
+    call.ofPerson = false
+  })
 }
 
 interface Asking {
@@ -248,16 +276,17 @@ interface Asking {
   readonly question: object
   readonly signal: AbortSignal
   readonly checkInput: OpenQuestion['checkInput'] | undefined
+  readonly ofTool: string | undefined
 }
 
 function askPerson(
   core: Core,
-  { name, settings }: Agent,
+  { index, name, settings }: Agent,
   run: RunState,
-  { questionId, question, signal, checkInput }: Asking,
+  { questionId, question, signal, checkInput, ofTool }: Asking,
 ): Promise<GivenAnswer> {
   const request = checked(question)
-  const { question: text, choices, ask = 'ask' } = request
+  const { question: text, choices, form, ask = 'ask' } = request
   const limitMs = request.answerWithinMs ?? request.timeoutMs ?? settings.answerWithinMs
   const call = callIn(request)
   const { asked, answerBy: expires, given, isLate, votes } = before(run, questionId)
@@ -303,6 +332,7 @@ function askPerson(
         return approval?.text ?? text
       },
       choices,
+      form,
       get call() {
         return approval?.call
       },
@@ -328,6 +358,8 @@ function askPerson(
     if (asked === undefined) {
       const more = {
         ...(choices && { choices }),
+        ...(form && { form }),
+        ...(ofTool !== undefined && { ofTool: { index, callId: ofTool } }),
         ...call,
         ...(approval && { digest: approval.digest }),
         ...(answerBy !== null && { answerBy }),
@@ -365,18 +397,37 @@ function before({ log }: RunState, questionId: string): Before {
 }
 
 function checked(request: object): AskRequest {
-  const { question, choices, ask, ...more } = request as Partial<AskRequest>
+  const { question, choices, form, ask, ...more } = request as Partial<AskRequest>
   if (typeof question !== 'string' || question === '' || question.length > LONGEST_TEXT)
     throw rejected('question', question, `a text of 1 to ${LONGEST_TEXT} characters`)
   if (choices !== undefined && !isListOfChoices(choices))
     throw rejected('choices', choices, `a list of 1 to ${MOST_CHOICES} different texts that are not empty`)
+  if (form !== undefined && (choices !== undefined || !isShortForm(form)))
+    throw rejected('form', form, `a JSON schema of at most ${LONGEST_TEXT} characters, and no choices beside it`)
   for (const limit of ['answerWithinMs', 'timeoutMs'] as const) {
     const ms = more[limit]
     if (ms !== undefined && !(typeof ms === 'number' && ms > 0 && ms < 2 ** 31))
       throw rejected(limit, ms, 'a number of ms above 0 and below 2^31')
   }
-  return { ...more, question, ...(choices && { choices }), ...(ask === 'approval' && { ask }) }
+  const text = form ? `${question} ${formWords(form)}` : question
+  const of = { ...(choices && { choices }), ...(form && { form }), ...(ask === 'approval' && { ask }) }
+  return { ...more, question: text, ...of }
 }
+
+/** Says how a form is answered where nothing but text is seen. */
+function formWords(form: object): string {
+  const { properties, required }: { properties?: unknown; required?: unknown } = form
+  const fields = Object.entries(Object(properties)).map(([name, field]) => {
+    const { type = 'any', enum: values }: { type?: unknown; enum?: unknown } = Object(field)
+    return [
+      Array.isArray(required) && required.includes(name) ? name : `${name}?`,
+      Array.isArray(values) ? values.join(' | ') : type,
+    ]
+  })
+  return `Answer "no", or in JSON: ${JSON.stringify(Object.fromEntries(fields))}`
+}
+
+const isShortForm = (form: unknown): boolean => isObject(form) && JSON.stringify(form).length <= LONGEST_TEXT
 
 const isListOfChoices = (choices: unknown): choices is string[] =>
   Array.isArray(choices) &&

@@ -31,7 +31,7 @@ import {
   isYesTo,
   OpenApproval,
 } from '../verbs/approvals.ts'
-import { givenAnswer } from '../verbs/questions.ts'
+import { assertFits, givenAnswer } from '../verbs/questions.ts'
 import { TeamBefore } from './team-fold.ts'
 
 /** Selects runs by what they were launched with. */
@@ -311,7 +311,7 @@ function questionsOf(run: RecordedRun): RecordedQuestion[] {
     else if (entry.kind === 'answer' || entry.kind === 'question.closed') open.delete(entry.questionId)
   }
   const waiting = new Set(Array.from(work.calls, ({ memory, at }) => idOf(memory, at)))
-  return [...open.values()].filter(({ asked }) => waiting.has(asked.questionId))
+  return [...open.values()].filter(({ asked }) => waiting.has(asked.ofTool?.callId ?? asked.questionId))
 }
 
 function approvalIn({ id: runId }: RecordedRun, asked: RecordOf<'question'>): OpenApproval | undefined {
@@ -339,6 +339,7 @@ export async function answerInLog(
   const { agent, choices, ask: kind } = asked
   const call = callIn(asked)
   const given = givenAnswer({ agent, choices, call }, answer)
+  if (asked.form) await assertFits(asked.form, given)
   const of = { runId: run.id, questionId, caller: callerIn(run.launched.metadata) }
   const shown = { kind, ...approval?.call, digest: approval?.digest, agreed: approval?.agreed }
   assertMayAnswer(of, shown, who, isYesTo(given, { call: approval?.call }))

@@ -88,6 +88,10 @@ export const question = z
     kind: z.enum(['ask', 'approval']),
     text: z.string(),
     choices: z.array(z.string()).nullable().describe('null: any text'),
+    form: z
+      .looseObject({})
+      .optional()
+      .describe('JSON Schema of an object: the answer is "no", or the JSON text of such an object'),
     tool: z.string().optional().describe('of an approval: the tool that is to be called'),
     callId: z.string().optional(),
     input: z.unknown().optional().describe('of an approval: the input of the tool'),

@@ -182,7 +182,7 @@ export async function questionsOf(served: ServedTeam, caller: Caller, taskId?: s
   return team
     .questions(taskId)
     .filter((question) => isLogged(question) && isOfTenant(team.getRun(question.runId), caller))
-    .map(({ runId: id, choices = null, inputSchema, groups, agreed, ...rest }) => ({
+    .map(({ runId: id, choices = null, form, inputSchema, groups, agreed, ...rest }) => ({
       ...rest,
       ...(groups && { groups: [...groups] }),
       ...(agreed && { agreed: agreed.map((each) => ({ id: each.id, at: isoTime(each.at) })) }),
@@ -194,6 +194,7 @@ export async function questionsOf(served: ServedTeam, caller: Caller, taskId?: s
       taskId: id,
       team: name,
       choices,
+      ...(form && { form: { ...form } }),
       ...(inputSchema && { inputSchema: { ...inputSchema } }),
     }))
 }

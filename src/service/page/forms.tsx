@@ -1,5 +1,5 @@
 /** Form that gives the team a task. */
-import type { JSX } from 'preact'
+import type { JSX, TargetedEvent } from 'preact'
 import { useState } from 'preact/hooks'
 import { span } from '../../runtime/views/slow.ts'
 import type { Task, TaskQuestion, TaskSteer } from '../http/schemas.ts'
@@ -222,8 +222,87 @@ function Approval({ question, isFirst, isSent, answer }: Answering & { isFirst: 
   )
 }
 
-function Reply({ question: { choices }, isSent, answer }: Answering): JSX.Element {
+/** Field of a form, as its JSON schema has it. */
+interface Field {
+  type?: unknown
+  enum?: unknown
+  title?: unknown
+  description?: unknown
+  format?: unknown
+}
+
+const INPUTS: ReadonlyMap<unknown, string> = new Map([
+  ['integer', 'number'],
+  ['number', 'number'],
+  ['boolean', 'checkbox'],
+  ['email', 'email'],
+  ['uri', 'url'],
+  ['date', 'date'],
+])
+
+/** Returns what stands in a field of a page as the value that its schema asks for; undefined: nothing does. */
+function valueIn(given: FormDataEntryValue | null, { type, enum: values }: Field): unknown {
+  if (type === 'boolean') return given !== null
+  if (typeof given !== 'string' || given === '') return undefined
+  if (Array.isArray(values)) return values.find((value) => String(value) === given)
+  return type === 'number' || type === 'integer' ? Number(given) : given
+}
+
+/** A form of fields without fields of their own; any other is answered in JSON. */
+function Fields({ form, isSent, answer }: Omit<Answering, 'question'> & { form: object }): JSX.Element {
+  const { properties, required }: { properties?: unknown; required?: unknown } = form
+  const fields = Object.entries(Object(properties)).map(([name, field]): [string, Field] => [name, Object(field)])
+  const needed = Array.isArray(required) ? required : []
+  const isFlat =
+    fields.length > 0 &&
+    fields.every(([, { type, enum: values }]) => Array.isArray(values) || (type !== 'object' && type !== 'array'))
+  const submit = (event: TargetedEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    const given = new FormData(event.currentTarget)
+    if (!isFlat) return answer(String(given.get('json')))
+    answer(JSON.stringify(Object.fromEntries(fields.map(([name, field]) => [name, valueIn(given.get(name), field)]))))
+  }
+  return (
+    <form onSubmit={submit}>
+      {!isFlat && <textarea name="json" rows={6} aria-label="Your answer in JSON" />}
+      {isFlat &&
+        fields.map(([name, { type, enum: values, title, description, format }]) => (
+          <label key={name}>
+            <Words text={String(title ?? name)} />
+            {description !== undefined && (
+              <span class="dim">
+                {' '}
+                <Words text={String(description)} />
+              </span>
+            )}
+            {Array.isArray(values) ? (
+              <select name={name} required={needed.includes(name)}>
+                <option value="" />
+                {values.map((value) => (
+                  <option key={String(value)}>{shown(String(value))}</option>
+                ))}
+              </select>
+            ) : (
+              <input
+                type={(INPUTS.get(format) ?? INPUTS.get(type) ?? 'text') as 'text'}
+                name={name}
+                step={type === 'integer' ? 1 : 'any'}
+                required={type !== 'boolean' && needed.includes(name)}
+              />
+            )}
+          </label>
+        ))}
+      <div class="row">
+        <Button text="Answer" type="submit" class="good" disabled={isSent} />
+        <Button text="Decline" class="bad" disabled={isSent} onClick={() => answer('no')} />
+      </div>
+    </form>
+  )
+}
+
+function Reply({ question: { choices, form }, isSent, answer }: Answering): JSX.Element {
   const [text, setText] = useState('')
+  if (form) return <Fields form={form} isSent={isSent} answer={answer} />
   if (choices)
     return (
       <div class="row">
