@@ -1,5 +1,6 @@
 /**
- * Runs dist/test/**\/*.test.js, each as a plain Node program, one more at a time than there are processors.
+ * Runs dist/test/**\/*.test.js, each as a plain Node program, one more at a time than there are processors, and beside
+ * them two of those that mostly wait.
  *
  *   node scripts/run-tests.mjs [part of a file's name ...] [--repeat N] [--brief] [--deep] [--soak] [--hostile]
  *
@@ -17,6 +18,9 @@ import { filesBelow, root } from './files.mjs'
 import { readTap, toYaml } from './read-tap.mjs'
 
 const atATime = availableParallelism() + 1 // most files wait now and then
+const waitingAtATime = 2
+const mostlyWaits = /test\/(cluster|postgres|jetstream)\// // for leases, databases and brokers
+const holdsTheLongest = /test\/(restarts|examples|docs|dashboard|durability|simulation|service|replay)\// // begins first
 const tailLines = 40
 
 const { values, positionals } = parseArgs({
@@ -44,10 +48,14 @@ const files = filesBelow('dist/test').filter(
     (positionals.length === 0 || positionals.some((part) => name.includes(part))),
 )
 const queue = Array.from({ length: Number(values.repeat) }, () => files).flat()
+const waiting = queue.filter((name) => mostlyWaits.test(name))
+const others = queue.filter((name) => !mostlyWaits.test(name))
+const working = others
+  .filter((name) => holdsTheLongest.test(name))
+  .concat(others.filter((name) => !holdsTheLongest.test(name)))
 const total = { passed: 0, failed: 0, skipped: 0 }
 const failedFiles = new Set()
 const began = performance.now()
-let started = 0
 
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
   process.once(signal, () => {
@@ -61,22 +69,28 @@ process.on('exit', () => {
   rmSync(compiled, { recursive: true, force: true })
 })
 
-console.log(`Node ${process.version}, ${queue.length} files, ${atATime} at a time, ${limitMs / 1000} s each`)
+console.log(
+  `Node ${process.version}, ${queue.length} files, ${atATime} and ${waitingAtATime} at a time, ${limitMs / 1000} s each`,
+)
 if (queue.length === 0) {
   console.log(`No test file matches ${positionals.join(', ') || 'dist/test/**/*.test.js'}`)
   total.failed = 1
 }
-await Promise.all(Array.from({ length: atATime }, work))
+await Promise.all([
+  ...Array.from({ length: atATime }, () => work(working, waiting)),
+  ...Array.from({ length: waitingAtATime }, () => work(waiting)),
+])
 for (const name of failedFiles) console.log(`failed: ${name}`)
 const seconds = ((performance.now() - began) / 1000).toFixed(1)
 console.log(`${queue.length} files in ${seconds} s, ${total.skipped} skipped`)
 console.log(`${total.passed} passed, ${total.failed} failed`)
 process.exitCode = total.failed > 0 ? 1 : 0
 
-async function work() {
-  while (started < queue.length) {
-    const name = queue[started]
-    started += 1
+/** Runs what these queues hold, one file after the other, from the first queue that has one. */
+async function work(...queues) {
+  for (;;) {
+    const name = queues.find(({ length }) => length > 0)?.shift()
+    if (name === undefined) return
     print(name, await runFile(name))
   }
 }
