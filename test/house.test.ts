@@ -1,6 +1,6 @@
-/** Rules of the house: the order of its rooms, what each may import, and how much it may weigh. */
+/** Rules of the house: its rooms, its comments, its patterns, and that nothing polls. */
 import t from 'tap'
-import { filesIn, importsOf, type SourceFile, sourceFiles } from './source-files.ts'
+import { codeLines, filesIn, importsOf, type SourceFile, sourceFiles } from './source-files.ts'
 
 /** Folders of src/, each with the number of files that it may have. A room imports those before it alone. */
 const rooms: ReadonlyMap<string, number> = new Map(
@@ -183,3 +183,111 @@ function names(files: SourceFile[]): string[] {
 function arrow({ from, to }: Import): string {
   return `${from} -> ${to}`
 }
+
+// Comments can be read by a newcomer: they begin with their subject, and end at 120 columns (CONTRIBUTING.md).
+
+const COMMENTS = /\/\*\*?([\s\S]*?)\*\/|(?:^|\s)\/\/ ?(.*)$/gm
+const HIDES_ITS_SUBJECT = /^(What|Who|Whom|Whose|Of|Whether|Where|One|It|Its)\b/
+const COLUMNS = 120
+
+t.test('no comment of src hides its subject behind what, who, of, whether, where, one or it', async (t) => {
+  const found: string[] = []
+  let comments = 0
+  for (const { path, text } of sourceFiles.filter(({ path }) => path.startsWith('src/')))
+    for (const [all, block, line] of text.matchAll(COMMENTS)) {
+      const words = (block ?? line)!.replace(/^\s*\*? ?/gm, '').trim()
+      comments += 1
+      if (HIDES_ITS_SUBJECT.test(words)) found.push(`${path}: ${all.trim().slice(0, 80)}`)
+    }
+  t.ok(comments > 4_000, `${comments} comments`)
+  t.same(found, [])
+})
+
+t.test('no comment of src is longer than 120 columns', async (t) => {
+  const isComment = /^\s*(\/\*\*?|\*|\/\/) /
+  const long = sourceFiles
+    .filter(({ path }) => path.startsWith('src/'))
+    .flatMap(({ path, text }) =>
+      text
+        .split('\n')
+        .flatMap((line, at) => (isComment.test(line) && line.length > COLUMNS ? `${path}:${at + 1}` : [])),
+    )
+  t.same(long, [])
+})
+
+// Nothing in the rooms that carry messages asks again and again; it is told. And messages have one way across.
+
+interface Rule {
+  pattern: RegExp
+  within: RegExp
+  except?: Record<string, string>
+}
+
+// file: why it may have an interval timer
+const intervals: Record<string, string> = {
+  'src/runtime/testing/stage.ts': 'a sign of life for who watches the thread, while a real model answers',
+  'src/runtime/testing/virtual-builtins.ts': 'the virtual one, that agents under rehearsal are given',
+}
+
+// file: why its thread may stand still, and post
+const downloads: Record<string, string> = {
+  'src/actors/turn/run-views.ts':
+    'code reads the bytes of a large part by a property, so its own thread waits for them; no other agent is in it',
+}
+
+t.test('mailbox, actors and runtime have no interval timer', async (t) => {
+  t.same(found({ pattern: /\bsetInterval\b/, within: /^src\/(mailbox|actors|runtime)\//, except: intervals }), [])
+})
+
+t.test('mailbox has no timer at all', async (t) => {
+  t.same(found({ pattern: /\bsetTimeout\b/, within: /^src\/mailbox\// }), [])
+})
+
+t.test('no thread is frozen in, or kept waiting on, an atomic wait', async (t) => {
+  // Atomics.wait stops timers and I/O of its thread; a thread may exit in the midst of Atomics.waitAsync
+  t.same(found({ pattern: /\bAtomics\s*\.\s*wait(Async)?\b/, within: /^src\//, except: downloads }), [])
+})
+
+t.test('only the two ends of a thread post, and only a bell with no more than the number of a seat', async (t) => {
+  const host = 'runtime/(threads/worker-thread|verbs/tool-pool)'
+  const ends = new RegExp(`^src/(${host}|actors/(thread/thread|turn/tool)-entry|tools/sandbox-thread)\\.ts$`)
+  // a line of the control plane says so in a comment on it
+  const bellOrControl = /postMessage\((0|seat)\)|\/\/.*control plane/
+  const posts = found({ pattern: /\bpostMessage\s*\(/, within: /^src\//, except: downloads })
+  t.same(
+    posts.filter((post) => !ends.test(post.split(':')[0]!) || !bellOrControl.test(post)),
+    [],
+  )
+})
+
+/** Every place where a rule's pattern stands in code, as `file:line: text`. */
+function found({ pattern, within, except = {} }: Rule): string[] {
+  const files = sourceFiles.filter(({ path }) => within.test(path) && !(path in except))
+  return files.flatMap((file) =>
+    codeLines(file)
+      .filter(({ line }) => pattern.test(line.replace(/\s\/\/.*$/, '')))
+      .map(({ line, number }) => `${file.path}:${number}: ${line.trim()}`),
+  )
+}
+
+// Patterns with classes of Unicode are made where they are used: each takes V8 0.1 to 0.5 ms, in every thread that
+// loads
+// the file, whether it needs them or not.
+
+/** Returns the lines of constants of a file, in no function, that have such a pattern. */
+function madeOnLoad(file: SourceFile): string[] {
+  let inConstant = false
+  return codeLines(file).flatMap(({ line, number }) => {
+    if (/^[^\s)\]}]/.test(line)) inConstant = /^(export )?const /.test(line) && !/=>/.test(line)
+    return inConstant && line.includes('\\p{') ? [`${file.path}:${number}`] : []
+  })
+}
+
+t.test('no file of src makes a pattern with classes of Unicode as it is loaded', async (t) => {
+  t.same(sourceFiles.flatMap(madeOnLoad), [])
+})
+
+t.test('such patterns are found, alone and in a list', async (t) => {
+  const text = 'const A = /\\p{L}/u\nexport const B = [\n  /\\p{N}/u,\n]\nconst c = () => [\n  /\\p{N}/u,\n]\n'
+  t.same(madeOnLoad({ path: 'file.ts', text }), ['file.ts:1', 'file.ts:3'])
+})

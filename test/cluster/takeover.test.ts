@@ -44,7 +44,7 @@ class Child {
 
 for (const [n, engine] of engines.entries())
   t.test(`over a takeover on ${engine.name}`, { skip: engine.skip }, (t) =>
-    goesOn(t, engine, howMany(n === 0 ? 5 : 1, 100)),
+    goesOn(t, engine, howMany(n === 0 ? 2 : 1, 100)),
   )
 
 async function goesOn(t: Test, engine: Engine, times: number): Promise<void> {

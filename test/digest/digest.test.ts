@@ -6,7 +6,7 @@ import * as frame from '../../src/mailbox/frame.ts'
 import { allocate } from '../../src/mailbox/frame.ts'
 import { MESSAGE_TYPES } from '../../src/mailbox/message.ts'
 import { type FrameBlock, SEQ_STEP } from '../../src/runtime/log/records.ts'
-import { AGAIN, COPY, type Digest as DigestMakerDigest, NONE, TO_SEVERAL } from '../../src/runtime/views/digest-line.ts'
+import { AGAIN, COPY, type Digest as DigestLines, NONE, TO_SEVERAL } from '../../src/runtime/views/digest-line.ts'
 import { DigestMaker } from '../../src/runtime/views/digest-maker.ts'
 import { LineTable, RecentNumbers } from '../../src/runtime/views/line-table.ts'
 import { listsOf } from '../../src/service/digest/columns.ts'
@@ -408,7 +408,7 @@ t.test('rows of frames that are alike are those of the frames', async (t) => {
       to: FRAMES * frame.HEADER,
       count: FRAMES,
     })
-    const line: Pick<DigestMakerDigest, 'n' | 'names' | 'message' | 'turn'> = maker.take() ?? { n: 0 }
+    const line: Pick<DigestLines, 'n' | 'names' | 'message' | 'turn'> = maker.take() ?? { n: 0 }
     const { messages, turns } = rowsOf(headers, first, 0)
     t.same(told(line, 'message', ['from', 'to'], ['n']), messages, `messages of round ${round}`)
     t.same(told(line, 'turn', ['agent'], ['message']), turns, `turns of round ${round}`)
@@ -419,7 +419,7 @@ t.test('rows of frames that are alike are those of the frames', async (t) => {
 
 /** Rows of a line's table, with indices of agents in place of places in the table of names, and numbers of messages. */
 function told(
-  line: Pick<DigestMakerDigest, 'n' | 'names' | 'message' | 'turn'>,
+  line: Pick<DigestLines, 'n' | 'names' | 'message' | 'turn'>,
   table: 'message' | 'turn',
   names: string[],
   numbers: string[],

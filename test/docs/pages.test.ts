@@ -1,9 +1,12 @@
-/** What holds for every page: its links lead somewhere, its programs are strict TypeScript, its commands exist. */
+/** What holds for every page, and for the tables of trust. */
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { blocksOf, brokenLinks, pagesBelow, read } from './page.ts'
+
+// What holds for every page: its links lead somewhere, its programs are strict TypeScript, its commands exist.
 
 const docs = pagesBelow('docs')
 const taught = ['README.md', ...docs.filter((path) => !path.startsWith('docs/project/'))]
@@ -78,4 +81,82 @@ t.test('each npm script that a page names is there', async (t) => {
     for (const [command, name] of read(path).matchAll(/\bnpm (?:run (?:-s )?)?([\w:-]+)/g))
       if (command.startsWith('npm run') || ['start', 'test'].includes(name!))
         t.ok(scripts[name!], `${path}: ${command}`)
+})
+
+// Each row of docs/explanation/trust.md names the tests that show it, and their files are there.
+
+const page = readFileSync('docs/explanation/trust.md', 'utf8') // tests are started in the project's folder
+
+/** Files that a row names in its last cell. */
+const testsIn = (row: string) =>
+  [
+    ...row
+      .split('|')
+      .at(-2)!
+      .matchAll(/`([^`]+)`/g),
+  ].map(([, name]) => `test/${name}.test.ts`)
+
+/** Of the tables by actor, without their heads. */
+function rows(): string[] {
+  const [, ...sections] = page.split(/^## /m)
+  return sections.flatMap((section) =>
+    section.split('\n').filter((line) => line.startsWith('|') && !/^\| (threat|-)/.test(line)),
+  )
+}
+
+t.test('each row says what is done, and which tests show it', async (t) => {
+  t.ok(rows().length > 40)
+  t.same(
+    rows().filter((row) => row.split('|').length !== 6 || testsIn(row).length === 0),
+    [],
+  )
+})
+
+t.test('each test is there', async (t) => {
+  const missing = rows()
+    .flatMap(testsIn)
+    .filter((file) => !existsSync(file))
+  t.same(missing, [])
+})
+
+// What docs/explanation/trust.md says that code in a thread can reach, and what Node's permission model takes away
+// of that.
+
+const program = fileURLToPath(new URL('../fixtures/trust/doors-team.js', import.meta.url))
+const root = fileURLToPath(new URL('../../../', import.meta.url))
+const { allowedNodeEnvironmentFlags: flags } = process
+const permission = flags.has('--permission') ? '--permission' : '--experimental-permission'
+const skip = process.platform === 'linux' ? false : 'its ways are those of Linux'
+
+/** What an agent found: `open`, `closed`, or the code of an error. */
+function found(...args: string[]): Record<string, string> {
+  const env = { ...process.env, TRUST_TEST_WORD: 'word-of-the-process', NODE_OPTIONS: '' }
+  const { stdout, stderr } = spawnSync(process.execPath, [...args, program], { cwd: root, env, encoding: 'utf8' })
+  if (stdout === '') throw new Error(stderr)
+  return JSON.parse(stdout) as Record<string, string>
+}
+
+t.test('an agent of code reaches all that its process reaches, by ways around its thread', { skip }, async (t) => {
+  t.same(found(), {
+    'own environment': 'closed',
+    environ: 'open',
+    report: 'closed',
+    memory: 'open',
+    'main thread': 'open',
+    program: 'open',
+    network: 'open',
+  })
+})
+
+t.test('the permission model closes files, memory, the main thread and programs to it', { skip }, async (t) => {
+  const bounded = found(permission, '--allow-worker', `--allow-fs-read=${join(root, '*')}`)
+  const denied = 'ERR_ACCESS_DENIED'
+  t.match(bounded, {
+    'own environment': 'closed',
+    environ: denied,
+    memory: denied,
+    'main thread': denied,
+    program: denied,
+  })
+  if (!flags.has('--allow-net')) t.equal(bounded.network, 'open', 'of this Node it leaves the network open')
 })

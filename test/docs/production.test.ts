@@ -1,8 +1,12 @@
-/** The files of docs/production: what they name is there, and their times fit each other. */
+/** Pages of the project and of production: what they name is there. */
+
+import { spawnSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
 import t from 'tap'
 import { parse, parseAllDocuments } from 'yaml'
 import { z } from 'zod'
-import { defineAgent, defineTool } from '../../src/index.ts'
+import { type AgentInstance, defineAgent, defineTool, type Run, type Team } from '../../src/index.ts'
 import { settingsFrom } from '../../src/runtime/settings/settings.ts'
 import { LAST_EVENTS_MS } from '../../src/service/api/api.ts'
 import { httpApi } from '../../src/service/api/index.ts'
@@ -10,7 +14,9 @@ import { httpMetrics } from '../../src/service/api/record-handlers.ts'
 import { KEEP_ALIVE_MS, LAST_READ_MS } from '../../src/service/api/server.ts'
 import { routes } from '../../src/service/http/routes.ts'
 import { scriptedModel, testTeam } from '../../src/testing.ts'
-import { read } from './page.ts'
+import { blocksOf, read } from './page.ts'
+
+// The files of docs/production: what they name is there, and their times fit each other.
 
 const file = (name: string) => read(`docs/production/${name}`)
 const dockerfile = file('Dockerfile')
@@ -187,3 +193,154 @@ async function servedMetrics(atEnd: (task: () => Promise<void>) => void) {
   }
   return { names: new Set([...team.metrics(), ...httpMetrics([], 0)].map(({ name }) => name)), labels }
 }
+
+// The page of what a team can do: the types here have no member that it does not name.
+
+/** Does not compile when a member is missing. */
+type Members<T> = Record<Extract<keyof T, string>, true>
+
+const team: Members<Team> = {
+  addAgent: true,
+  answer: true,
+  beginThread: true,
+  broadcast: true,
+  budgets: true,
+  canDelegate: true,
+  close: true,
+  currency: true,
+  deadLetters: true,
+  delegateTask: true,
+  digestOf: true,
+  events: true,
+  execute: true,
+  flush: true,
+  getAgent: true,
+  getAgentStatus: true,
+  getBlackboard: true,
+  getDelegationGraph: true,
+  getMessageHistory: true,
+  getRun: true,
+  getTaskStatus: true,
+  health: true,
+  isForgotten: true,
+  judgement: true,
+  launch: true,
+  listAgents: true,
+  listRuns: true,
+  logName: true,
+  logPath: true,
+  metrics: true,
+  orchestration: true,
+  questions: true,
+  reload: true,
+  reloadAgent: true,
+  removeAgent: true,
+  replay: true,
+  restartAgent: true,
+  resume: true,
+  resumePending: true,
+  runLimits: true,
+  sendMessage: true,
+  start: true,
+  stream: true,
+  thread: true,
+  turns: true,
+  waitCycles: true,
+  waits: true,
+  watch: true,
+}
+
+const run: Members<Run> = {
+  answer: true,
+  blackboard: true,
+  board: true,
+  cancel: true,
+  events: true,
+  id: true,
+  messageHistory: true,
+  metadata: true,
+  money: true,
+  query: true,
+  questions: true,
+  result: true,
+  speaker: true,
+  startedAt: true,
+  status: true,
+  steer: true,
+  steers: true,
+  stream: true,
+  tasks: true,
+  tenant: true,
+  text: true,
+  trace: true,
+  usage: true,
+  usageByAgent: true,
+}
+
+const agent: Members<AgentInstance> = {
+  config: true,
+  getContext: true,
+  getContextSummary: true,
+  getMessageHistory: true,
+  getProgress: true,
+  getTokenUsage: true,
+  name: true,
+  receiveMessage: true,
+  role: true,
+  run: true,
+  status: true,
+  workspace: true,
+}
+
+t.test('docs/reference/team.md has each member of a team, a run and an agent', async (t) => {
+  const [, ...parts] = read('docs/reference/team.md').split(/^## /m)
+  for (const [heading, members] of [
+    ['A team', team],
+    ['A run', run],
+    ['An agent', agent],
+  ] as const) {
+    const part = parts.find((each) => each.startsWith(`${heading}\n`)) ?? ''
+    t.same(
+      Object.keys(members).filter((name) => !part.includes(`\`${name}\``)),
+      [],
+      heading,
+    )
+  }
+})
+
+// The commands of docs/project/open-questions.md run, and print what it shows. Requirement P31.
+
+const page = readFileSync('docs/project/open-questions.md', 'utf8') // tests are started in the project's folder
+const blocks = blocksOf(page)
+const cli = JSON.stringify(resolve('dist/src/service/cli.js'))
+// A benchmark's figures differ from run to run: its own tests are in test/bench/.
+const shown = blocks.flatMap(({ language, text }, at) =>
+  language === 'sh' && !text.includes(' bench ') ? [{ command: text.trim(), printed: blocks[at + 1] }] : [],
+)
+
+t.test('each answer names tests, and they are there', async (t) => {
+  const named = page.match(/^Tests: .+$/gm) ?? []
+  t.equal(named.length, 6)
+  for (const line of named) {
+    const files = [...line.matchAll(/`([^`]+)`/g)].map(([, name]) => `test/${name}.test.ts`)
+    t.ok(files.length > 0, line)
+    for (const file of files) t.ok(existsSync(file), file)
+  }
+})
+
+t.test('each command stands before what it prints', async (t) => {
+  t.ok(shown.length >= 5)
+  for (const { command, printed } of shown) {
+    t.match(command, /^npm run -s dramatis -- run examples\//)
+    t.equal(printed?.language, 'text', command)
+  }
+})
+
+for (const { command, printed } of shown)
+  t.test(command, async (t) => {
+    const line = command.replace('npm run -s dramatis --', `"$NODE" ${cli}`).replace('| node ', '| "$NODE" ')
+    const env = { ...process.env, NODE: process.execPath, NO_COLOR: '1', FORCE_COLOR: '0' }
+    const { status, stdout, stderr } = spawnSync(line, { encoding: 'utf8', shell: true, env })
+    t.equal(status, 0, stderr)
+    t.equal(stdout, printed?.text)
+  })

@@ -11,7 +11,7 @@ const cli = JSON.stringify(resolve('dist/src/service/cli.js'))
 
 export const isProgram = ({ language }: Block): boolean => PROGRAMS.includes(language)
 
-const LIMIT_MS = 120_000 // tap's own is 30 s for a file, and each command starts a process
+const LIMIT_MS = 300_000 // tap's own is 30 s for a file, and each command starts a process
 
 export function runPage(t: Test, path: string): void {
   t.setTimeout(LIMIT_MS)

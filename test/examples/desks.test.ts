@@ -1,12 +1,24 @@
-/** The two desks, as a new user starts them: without a key, and without a network. */
-import { existsSync } from 'node:fs'
+/** The desks as a new user starts them. */
+
+import { type ChildProcess, type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readdirSync } from 'node:fs'
+import type { Readable } from 'node:stream'
 import { createTeam, type ModelClient, ModelError } from 'dramatis'
 import t from 'tap'
 import { keywordModel } from '../../examples/city-desk/keyword-model.ts'
 import { recordedServices } from '../../examples/city-desk/recorded-services.ts'
 import { cityDesk } from '../../examples/city-desk/team.ts'
+import desk from '../../examples/served-desk/team.ts'
+import { createTeam as servedDeskCreateTeam } from '../../src/index.ts'
+import { httpApi } from '../../src/service/api/index.ts'
+import { folderOf } from '../durability/log-folders.ts'
+import { modelServer } from '../fixtures/model-server.ts'
 import { silent } from '../kit/team.ts'
+import { send } from '../service/http/stage.ts'
 import { start } from './start.ts'
+
+// The two desks, as a new user starts them: without a key, and without a network.
 
 t.test('the city desk answers a question of three parts, in Chinese', async (t) => {
   const { status, stdout, stderr } = start('city-desk', ['查台積電股價和美金匯率，台北今天會下雨嗎？'])
@@ -61,4 +73,108 @@ t.test('the coding desk plays its session with real files and commands, and leav
   t.equal(stderr.match(/^ {2}task_executor: run_cmd$/gm)?.length, 2, 'the test ran before the fix, and after it')
   t.match(stderr, /^ {2}task completed: orchestrator: I need a calculator package\.$/m)
   t.notOk(existsSync('workspace'))
+})
+
+// The coding desk with a model: a conversation at the terminal. The session that is played without one is in
+// desks.test.ts.
+
+/** What resolves when that has been printed since it was asked last. */
+function reader(child: ChildProcess, stream: Readable) {
+  const over = new AbortController()
+  child.once('close', () => over.abort())
+  let text = ''
+  stream.setEncoding('utf8').on('data', (piece: string) => {
+    text += piece
+  })
+  return async (what: RegExp) => {
+    while (!what.test(text)) await once(stream, 'data', { signal: over.signal })
+    text = ''
+  }
+}
+
+async function talk(child: ChildProcessWithoutNullStreams): Promise<void> {
+  const said = reader(child, child.stdout)
+  const shown = reader(child, child.stderr)
+  await shown(/> $/)
+  child.stdin.write('I need a calculator.\n')
+  await shown(/Which operations\? \(all \| plus alone\) $/)
+  child.stdin.write('plus alone\n')
+  await said(/^Plus it is\.\n$/)
+  child.stdin.write('Why?\n')
+  await said(/^You said so\.\n$/)
+  child.stdin.end()
+}
+
+t.test('it asks what is unclear, goes on with the answer, and remembers what was said', async (t) => {
+  const server = await modelServer(t)
+  const question = { question: 'Which operations?', choices: ['all', 'plus alone'] }
+  server.answer({ toolCalls: [{ name: 'clarify_with_user', input: question }] }, 'Plus it is.', 'You said so.')
+  const env = { ...process.env, OPENAI_API_KEY: 'a-key', OPENAI_BASE_URL: server.baseURL, DRAMATIS_MODEL: 'small' }
+  const child = spawn(process.execPath, ['dist/examples/coding-desk/main.js'], { env: { ...env, TMPDIR: t.testdir() } })
+  t.teardown(() => child.kill())
+  const ended = once(child, 'exit')
+  await talk(child)
+  t.same(await ended, [0, null])
+  const said = server.calls.map(({ body }) => body.messages.map(({ role, content }) => `${role}: ${content}`).slice(1))
+  t.same(said[0], ['user: I need a calculator.'])
+  t.equal(said[1]?.at(-1), 'tool: plus alone')
+  t.same(
+    [said[2]?.[0], said[2]?.at(-2), said[2]?.at(-1)],
+    ['user: I need a calculator.', 'assistant: Plus it is.', 'user: Why?'],
+  )
+})
+
+// The desk whose process is killed three times, as a new user starts it.
+
+t.test('a process that is killed three times loses nothing, and does nothing twice', async (t) => {
+  const folder = folderOf(t)
+  const { status, stdout, stderr } = start('night-desk', [], { TMPDIR: folder })
+  t.equal(status, 0, stderr)
+  const deaths = stderr.match(/SIGKILL: .*/g) ?? []
+  t.strictSame(deaths, [
+    'SIGKILL: a model was asked, and the desk had no answer yet.',
+    'SIGKILL: a refund was booked, and the desk did not know it yet.',
+    'SIGKILL: a question to a person was open.',
+  ])
+  t.match(stderr, /Process 4:\n {2}It goes on with the log\.\n {2}Order A-1043 .* A person says yes\./)
+  const orders = stdout.match(/^Order .*$/gm) ?? []
+  t.strictSame(orders, [
+    'Order A-1041: broken, 89.00 EUR refunded.',
+    'Order A-1042: unwanted, 40.50 EUR refunded.',
+    'Order A-1043: broken, 1299.00 EUR refunded.',
+    'Order A-1044: late, 23.00 EUR refunded.',
+    'Order A-1045: broken, 67.00 EUR refunded.',
+    'Order A-1046: unwanted, 143.10 EUR refunded.',
+  ])
+  t.match(stdout, /14 requests, each answered once/)
+  t.match(stdout, /Model calls that were made: 7; \d came twice, .* The log has 7 answers,/)
+  t.match(stdout, /Refunds that were booked: 6, for 6 entries in the ledger; \d came twice,/)
+  t.same(readdirSync(folder), [], 'its log is gone')
+})
+
+// The desk that `npm run serve` serves: it asks, crashes, goes on, and tells all of it over HTTP.
+
+t.test('a task asks a person, survives the crash of its clerk, and tells both', async (t) => {
+  const silent = { debug() {}, info() {}, warn() {}, error() {} }
+  const team = servedDeskCreateTeam({ ...desk, logger: silent })
+  const authorize = () => ({ id: 'me', may: ['run', 'watch', 'approve'] as const })
+  const api = httpApi({ teams: { desk: team }, authorize, approveOwn: true, logger: silent })
+  t.teardown(() => api.close({ teams: true }))
+  const begun = await send(api, 'POST', '/api/tasks', {
+    body: { query: 'Furnish my office.' },
+    headers: { prefer: 'respond-async' },
+  })
+  const path = begun.headers.get('location')!
+  const events = team.getRun(begun.body.id)!.events({ types: ['question'] })
+  for await (const _question of events) break
+  const { questions } = (await send(api, 'GET', '/api/questions')).body
+  t.match(questions, [{ agent: 'buyer', text: /buy.*lamp/s }])
+  const answer = { questionId: questions[0].questionId, answer: 'yes', digest: questions[0].digest }
+  t.equal((await send(api, 'POST', `${path}/answers`, { body: answer })).status, 204)
+  const { body: task } = await send(api, 'GET', `${path}?wait=60`)
+  t.match(task, { status: 'finished', rehearsed: true, answer: /bought: lamp, 49 EUR/ }) // the tool has run
+  t.match((await send(api, 'GET', `${path}/messages?agent=buyer&type=response`)).body.messages, [{ sender: 'buyer' }])
+  t.equal((await send(api, 'GET', `${path}/blackboard?type=offer`)).body.entries.length, 3)
+  const { body: stream } = await send(api, 'GET', `${path}/events?types=agent.crashed`)
+  t.match(stream, /"agent":"clerk"/)
 })

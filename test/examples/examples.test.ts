@@ -1,7 +1,11 @@
-/** `npm run examples`: each with its name, what it shows and its output. */
+/** Examples as a new user starts them, without a key. */
+
+import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import t from 'tap'
 import { start } from './start.ts'
+
+// `npm run examples`: each with its name, what it shows and its output.
 
 const run = (...names: string[]) => start('.', names)
 
@@ -44,3 +48,101 @@ t.test('a script that is asked something else says what it answers', async (t) =
   t.match(stderr, 'It is asked instead: Create a guide explaining how to use Docker Compose')
   t.match(stdout, '# Docker Compose')
 })
+
+// The workbench of document 000, as a new user starts it.
+
+t.test('the workbench routes, votes, and plans a trip with a teammate who comes later', async (t) => {
+  const { status, stdout, stderr } = start('agent-workbench')
+  t.equal(status, 0, stderr)
+  t.match(stderr, /"search for today's weather"\? SearchExpert \(.*its capability "search"/)
+  t.match(stderr, /"calculate value of MathSkill expression 2\+2"\? CalcBot \(.*its tool "MathSkill"/)
+  t.match(stderr, /"Use WebSearch for latest articles"\? SearchExpert/)
+  t.match(stdout, /^2\+2 is 4\.$/m)
+
+  t.match(stderr, /Action Alpha \(A tie: the first seen of those with the most votes/)
+  t.match(stdout, /weights\n\nAction Alpha\n/)
+  t.match(stderr, /Proceed \(The most votes, from AgentP, AgentR\.\)/)
+  t.match(stdout, /majority decides\n\nProceed\n/)
+
+  t.match(stderr, /recruit \{"name":"HotelScout"\}\n.*hotel options[^\n]*\? HotelScout/s)
+  const trip = [
+    'Flight options: SFO Air, United...',
+    'Pet-friendly hotels: Hotel PAWsome, The Canine Courtyard...',
+    "Activities: Golden Gate Bridge, Alcatraz, Fisherman's Wharf.",
+  ]
+  t.ok(stdout.endsWith(`${trip.join('\n')}\n`), 'one result a line, in the order of the plan')
+})
+
+// The debate of the second source document, as a new user starts it.
+
+t.test('the debate goes over three rounds, sends back what has no evidence, and ends with an answer', async (t) => {
+  const { status, stdout, stderr } = start('api-debate')
+  t.equal(status, 0, stderr)
+  const speakers = stdout.match(/^(advocate|critic|judge)(?=:)/gm) ?? []
+  t.same(speakers, ['advocate', 'critic', 'advocate', 'critic', 'critic', 'advocate', 'critic', 'judge', 'judge'])
+  t.match(stdout, /^critic: One query can bring the database down\.\n\$orchestrator asks critic/m)
+  t.match(stdout, /^critic: One query can ask for very much.*\n {2}- https:\/\/graphql\.org\/learn\/security\/$/m)
+  t.match(stdout, /^judge: The winner is critic\./m)
+  t.match(stdout, /# Answer\n\nNo, do not migrate: add a GraphQL endpoint/)
+  t.equal(stderr.match(/^ {2}(advocate|critic): web_search /gm)?.length, 4)
+  t.match(stderr, /Who has won the debate\? critic \(The judge "judge" says so/)
+})
+
+// The team of the second source document that builds a page, as a new user starts it.
+
+t.test(
+  'the manager plans, approves and sends back; the developers write and test, and nothing is left behind',
+  async (t) => {
+    const folder = t.testdir()
+    const { status, stdout, stderr } = start('web-team', [], { TMPDIR: folder })
+    t.equal(status, 0, stderr)
+    t.match(stderr, /Who does task 1\? backend_dev .*Who does task 2\? frontend_dev .*Who does task 3\? backend_dev /s)
+    t.match(stderr, /Is what "backend_dev" proposes for task 1 approved\? yes \(Numbers alone are ids\.\)/)
+    t.match(stderr, /Is what "frontend_dev" has done for task 2 approved\? no \(A name can have markup in it/)
+    const commands = stderr.match(/^ {2}backend_dev: run_cmd .*$/gm) ?? []
+    t.same(
+      commands.map((line) => line.match(/\w+\.test\.js/)?.[0]),
+      ['api.test.js', 'page.test.js', 'page.test.js', 'api.test.js'],
+      'the page is tested before the fix and after it',
+    )
+    const [, summary, ...files] = stdout.trimEnd().split('\n')
+    t.match(summary, /^There is a profile page at .* All 3 tests pass\./)
+    const made = ['api.test.js', 'package.json', 'page.test.js', 'public/profile.html', 'public/profile.js']
+    t.same(files.slice(1), [...made, 'server.js', 'users.json'])
+    t.same(readdirSync(folder), [])
+  },
+)
+
+t.test('the smallest team file answers from the command line', async (t) => {
+  const args = ['dist/src/service/cli.js', 'run', 'examples/hello/team.ts', 'world']
+  const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' })
+  t.strictSame({ status, stdout }, { status: 0, stdout: 'Hello, world!\n' }, stderr)
+})
+
+// What a new user starts first asks for no key and reaches for no network.
+
+const guard = new URL('../fixtures/offline.js', import.meta.url).href
+
+/** Only what finds programs is left of the environment: no key, no address of a provider. */
+const offlineStart = (...args: string[]) =>
+  spawnSync(process.execPath, ['--import', guard, ...args], {
+    encoding: 'utf8',
+    env: { PATH: process.env.PATH, HOME: process.env.HOME },
+    timeout: 60_000,
+  })
+
+t.test('the guard ends who reaches for the network', async (t) => {
+  for (const code of ["fetch('http://192.0.2.1/')", "require('net').connect(80, '192.0.2.1')"]) {
+    const { status, stderr } = offlineStart('-e', code)
+    t.equal(status, 70, code)
+    t.match(stderr, 'reached for the network: 192.0.2.1')
+  }
+})
+
+for (const example of ['data-desk', 'city-desk', 'coding-desk'])
+  t.test(`${example} runs without a key and without a network`, async (t) => {
+    const { status, stdout, stderr } = offlineStart(`dist/examples/${example}/main.js`)
+    t.equal(status, 0, stderr)
+    t.notMatch(stderr, 'reached for the network')
+    t.not(stdout, '')
+  })

@@ -1,12 +1,21 @@
-/** Teams whose models are reached by their address, through the openai client and a server that speaks its API. */
+/** Models at real addresses: keys, places, and agents that want the keys. */
+
+import { inspect } from 'node:util'
 import t from 'tap'
-import type { MultiAgentPatternOptions } from '../../src/team.ts'
-import { testTeam } from '../../src/testing.ts'
+import type { Logger, RuntimeEvent } from '../../src/index.ts'
+import { LimitNotices } from '../../src/runtime/logging/limit-notices.ts'
+import { lineLogger } from '../../src/runtime/logging/logger.ts'
+import { MultiAgentPattern, type MultiAgentPatternOptions } from '../../src/team.ts'
+import { testTeam, virtualClock } from '../../src/testing.ts'
 import { type ModelServer, modelServer } from '../fixtures/model-server.ts'
-import type { Answer } from '../fixtures/model-wire.ts'
-import { given, OpenTeam, silent } from '../kit/team.ts'
+import { type Answer, errorBody } from '../fixtures/model-wire.ts'
+import { gate, given, OpenTeam, silent } from '../kit/team.ts'
+import { doing } from '../toolbox/tools.ts'
+import { calls, FakeModel } from './fake-model.ts'
 import { killAt } from './killed-turns.ts'
-import { ThreadTeam } from './teams.ts'
+import { modelTeam, ThreadTeam } from './teams.ts'
+
+// Teams whose models are reached by their address, through the openai client and a server that speaks its API.
 
 type Test = Pick<typeof t, 'teardown'>
 
@@ -209,3 +218,198 @@ class MortalTeam extends OpenTeam {
     this.crash(agent)
   }
 }
+
+// An agent that wants the keys of the models: its thread has none, and what it is told by a provider leaves without
+// them.
+
+const FROM_VARIABLE = 'key-of-the-variable-0123456789'
+const FROM_FUNCTION = 'key-of-the-function-0123456789'
+const module = (name: string) => new URL(`../fixtures/${name}.js`, import.meta.url)
+
+/** A team with one hostile agent and all that comes out of it. */
+async function stage(t: Test, model: 'variable' | 'function', granted = 'HOSTILE_TEST_GRANTED') {
+  const server = await modelServer(t)
+  const variables = { HOSTILE_TEST_API_KEY: FROM_VARIABLE, HOSTILE_TEST_GRANTED: 'what it may see' }
+  Object.assign(process.env, variables)
+  t.teardown(() => {
+    for (const name of Object.keys(variables)) delete process.env[name]
+  })
+  const out: string[] = []
+  const lines = lineLogger((line) => void out.push(line))
+  const tell = (level: 'debug' | 'info' | 'warn' | 'error') => (fields: object, text: string) => {
+    lines[level](fields, text)
+    out.push(shown({ fields, text }))
+  }
+  const { baseURL } = server
+  const team = new MultiAgentPattern({
+    agents: [
+      { name: 'spy', model, module: module('models/hostile-agent'), env: [granted] },
+      { name: 'other', module: module('thread-counter') },
+    ],
+    orchestration: { strategy: 'sequential', agentOrder: ['spy'] },
+    models: {
+      default: { model: 'small', baseURL, apiKey: async () => FROM_FUNCTION },
+      variable: { model: 'small', baseURL, apiKeyEnv: 'HOSTILE_TEST_API_KEY' },
+      function: { model: 'small', baseURL, apiKey: async () => FROM_FUNCTION },
+    },
+    logger: { debug: tell('debug'), info: tell('info'), warn: tell('warn'), error: tell('error') },
+  })
+  t.teardown(() => team.close())
+  team.events.subscribe((event: RuntimeEvent) => void out.push(shown(event)))
+  return { team, server, out }
+}
+
+/** As a logger or a reader might show it, whatever is inside. */
+const shown = (value: unknown) => `${inspect(value, { depth: null, getters: true })} ${JSON.stringify(value)}`
+
+t.test('nothing that an agent can reach in its thread is a key', async (t) => {
+  const { team, server } = await stage(t, 'variable')
+  server.always({ status: 500 })
+  const result = await team.execute('dump')
+  const dumped = result.agentOutputs.spy?.[0]?.structuredData as { env: object; reach: string[] }
+  t.strictSame(dumped.env, { HOSTILE_TEST_GRANTED: 'what it may see' })
+  t.ok(dumped.reach.length > 100, 'it has looked around')
+  for (const secret of ['key-of-the', '[redacted]'])
+    t.strictSame(
+      dumped.reach.filter((text) => text.includes(secret)),
+      [],
+      secret,
+    )
+})
+
+t.test('a key leaves the team nowhere, in no log, event, trace, history, result', async (t) => {
+  for (const [how, model, key, granted] of [
+    ['said back by a provider, out of a variable', 'variable', FROM_VARIABLE, undefined],
+    ['said back by a provider, out of a function', 'function', FROM_FUNCTION, undefined],
+    ['granted to the agent itself', 'variable', FROM_VARIABLE, 'HOSTILE_TEST_API_KEY'],
+  ] as const)
+    for (const query of ['reply', 'throw']) {
+      const { team, server, out } = await stage(t, model, granted)
+      const echo = `Bearer ${key}, ${encodeURIComponent(key)}, ${Buffer.from(key).toString('base64')}, ${key}`
+      server.always(({ prompt }) => (prompt.startsWith('asked with') ? 'Well.' : `Your key is ${echo}`))
+      server.answer({ status: 401, body: errorBody(`Incorrect API key provided: ${echo}`) })
+      for (const _ of ['as an error', 'as an answer']) {
+        const run = team.launch(query)
+        for await (const event of run.events()) out.push(shown(event))
+        const result = await run.result
+        const { messageHistory, orchestrationTrace, agentOutputs, failures, blackboardState } = result
+        out.push(shown({ result, messageHistory, orchestrationTrace, agentOutputs, failures, blackboardState }))
+        out.push(shown([team.getMessageHistory(run.id), run.messageHistory, team.deadLetters.list(), team.health()]))
+        out.push(`${result.error?.stack} ${inspect(result.error?.cause)}`)
+        const reply = team.sendMessage({ recipient: 'spy', content: query, requiresResponse: true })
+        out.push(await reply.then(shown, shown))
+      }
+      const forms = [key, encodeURIComponent(key), Buffer.from(key).toString('base64').slice(0, 30)]
+      const holding = (texts: string[]) => texts.filter((text) => forms.some((form) => text.includes(form)))
+      t.strictSame(
+        holding(out).map((text) => text.slice(0, 300)),
+        [],
+        how,
+      )
+      t.ok(
+        out.some((text) => text.includes('[redacted]')),
+        'it was there',
+      )
+      t.equal(server.calls[0]?.key, key)
+      const prompts = server.calls.map(({ prompt }) => prompt)
+      if (granted === undefined) t.strictSame(holding(prompts), [], 'not even the agent has seen it')
+    }
+})
+
+// How many models think at once, and what the log says when more want to.
+
+const named = (count: number) => Array.from({ length: count }, (_, i) => ({ name: `agent${i}` }))
+const parallel = { strategy: 'parallel' } as const
+
+/** Answers when so many ask at once. */
+function together(count: number): FakeModel {
+  const { open, opened } = gate()
+  let asking = 0
+  return new FakeModel(async () => {
+    asking += 1
+    if (asking === count) open()
+    await opened
+    return 'thought'
+  })
+}
+
+function lines(): { logger: Logger; said: string[] } {
+  const said: string[] = []
+  return { said, logger: { ...silent, info: (_fields, text) => void said.push(text) } }
+}
+
+t.test('twenty model agents in parallel are all at their model at once', async (t) => {
+  const { team } = modelTeam(t, together(20), named(20), { orchestration: parallel })
+  t.equal((await team.execute('go')).failures.length, 0)
+})
+
+t.test('twenty model agents are all at their provider at once', async (t) => {
+  const server = await modelServer(t)
+  const { open, opened } = gate()
+  server.always({ text: 'thought', after: opened })
+  const models = { default: { model: 'small', baseURL: server.baseURL } }
+  const team = testTeam({ agents: named(20), models, orchestration: parallel, logger: silent })
+  t.teardown(() => team.close())
+  const run = team.execute('go')
+  await server.called(20)
+  open()
+  t.equal((await run).failures.length, 0)
+})
+
+t.test('one model agent thinks for twenty runs at once', async (t) => {
+  const { team } = modelTeam(t, together(20), named(1), { orchestration: { strategy: 'sequential' } })
+  const results = await Promise.all(Array.from({ length: 20 }, () => team.execute('go')))
+  t.ok(results.every(({ success }) => success))
+})
+
+for (const [option, options, role] of [
+  ['maxConcurrentAgents', { maxConcurrentAgents: 2 }, {}],
+  ['maxConcurrentRuns', { maxConcurrentRuns: 1 }, {}],
+  ['orchestration.maxConcurrent', { orchestration: { ...parallel, maxConcurrent: 2 } }, {}],
+  ['concurrency of "agent0"', {}, { concurrency: 2 }],
+] as const)
+  t.test(`the log names ${option} when something waits for it, once`, async (t) => {
+    const { logger, said } = lines()
+    const agents = named(4).map((agent) => ({ ...agent, ...role }))
+    const { team } = modelTeam(t, () => 'thought', agents, { orchestration: parallel, logger, ...options })
+    await Promise.all(Array.from({ length: 4 }, () => team.execute('go')))
+    const about = said.filter((text) => text.startsWith(`${option} (`))
+    t.match(about[0], /^.* \(\d+\) is reached: /)
+    t.equal(about.length, 1)
+  })
+
+t.test('the log and an event name maxParallelToolCalls when calls of an answer wait for it', async (t) => {
+  const { logger, said } = lines()
+  const answers = [calls(['act', {}], ['act', {}], ['act', {}]), 'done']
+  const agents = [{ name: 'ann', tools: [doing(() => 'done')], maxParallelToolCalls: 2 }]
+  const { team } = modelTeam(t, answers, agents, { logger })
+  const events: RuntimeEvent[] = []
+  team.events.subscribe((event) => void (event.type === 'limit.reached' && events.push(event)))
+  t.equal((await team.execute('go')).finalOutput, 'done')
+  t.match(events, [{ option: 'maxParallelToolCalls', limit: 2, agent: 'ann', runId: /./ }])
+  t.same(said, ['maxParallelToolCalls (2) is reached: of 3 calls of one answer the others wait'])
+})
+
+t.test('nothing is said where nothing waits', async (t) => {
+  const { logger, said } = lines()
+  const { team } = modelTeam(t, () => 'thought', named(20), { orchestration: parallel, logger })
+  await team.execute('go')
+  t.same(said, [])
+})
+
+t.test('a limit that is reached for long is said again after a minute', async (t) => {
+  const { logger, said } = lines()
+  const clock = virtualClock()
+  const limits = new LimitNotices(clock, logger)
+  for (let i = 0; i < 3; i++) {
+    limits.reached({ option: 'maxConcurrentRuns', limit: 2 }, 'runs wait')
+    limits.reached({ option: 'maxConcurrentAgents', limit: 3 }, 'agents wait')
+    await clock.advance(30_000)
+  }
+  t.same(said, [
+    'maxConcurrentRuns (2) is reached: runs wait',
+    'maxConcurrentAgents (3) is reached: agents wait',
+    'maxConcurrentRuns (2) is reached: runs wait',
+    'maxConcurrentAgents (3) is reached: agents wait',
+  ])
+})

@@ -1,14 +1,19 @@
-/** The loop of model and tools, and the verbs that a model has as tools. */
+/** The loop of model and tools, and one call of a model. */
 import t from 'tap'
 import { z } from 'zod'
 import { textOf } from '../../src/actors/definition/content.ts'
-import type { ModelMessage, ModelRequest } from '../../src/actors/definition/model.ts'
-import type { AgentContext } from '../../src/index.ts'
+import type { CompletionRequest, ModelMessage, ModelRequest } from '../../src/actors/definition/model.ts'
+import { type AgentContext, ToolTimeoutError } from '../../src/index.ts'
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
 import { testTeam } from '../../src/testing.ts'
+import { pluck } from '../kit/lists.ts'
 import { localTeam, silent } from '../kit/team.ts'
-import { type Answers, calls, FakeModel } from './fake-model.ts'
+import { ledger, recordModule } from '../toolbox/desk.ts'
+import { adder, doing, toolEvents } from '../toolbox/tools.ts'
+import { type Answers, calls, FakeModel, USAGE } from './fake-model.ts'
 import { modelTeam, played } from './teams.ts'
+
+// The loop of model and tools, and the verbs that a model has as tools.
 
 /** By the agent that asks: its answers, one after the other. */
 const byAgent =
@@ -350,4 +355,219 @@ t.test('several instances share no conversation: each message stands alone', asy
     model.requests.map(({ messages }) => messages.length),
     [2, 2],
   )
+})
+
+// The tools of a role in the hands of its model: offered, called, answered in words, and called once whatever dies.
+
+t.test('a model is offered the tools of the team and of its role, and told what they give', async (t) => {
+  const { tool, calls: made } = adder()
+  const text = doing(() => 'in words', { name: 'text' })
+  const nothing = doing(() => undefined, { name: 'nothing' })
+  const answers: Answers = [calls(['add', { a: 2, b: 3 }], ['text', ''], ['nothing', {}]), 'done']
+  const { team, model } = modelTeam(t, answers, [{ name: 'ann', tools: [text, nothing] }], { tools: [tool] })
+  const events = toolEvents(team)
+  const result = await team.execute('go')
+  t.equal(result.finalOutput, 'done')
+  t.match(model.requests[0]!.tools, [
+    { name: 'add', description: 'Adds two numbers.', inputSchema: { type: 'object', required: ['a'] } },
+    { name: 'text' },
+    { name: 'nothing' },
+  ])
+  t.match(model.requests[1]!.messages.slice(-3), [
+    { role: 'tool', toolCallId: 'call-0', content: '{"sum":5}' },
+    { role: 'tool', toolCallId: 'call-1', content: 'in words' },
+    { role: 'tool', toolCallId: 'call-2', content: '' },
+  ])
+  t.equal(made.length, 1)
+  t.match(events[0], { type: 'tool.started', agent: 'ann', tool: 'add', input: { a: 2, b: 3 } })
+})
+
+t.test('wrong input, failures and time limits go back to the model, not to the user', async (t) => {
+  const { tool, calls: made } = adder()
+  const fails = doing(
+    () => {
+      throw new Error('the disk is full')
+    },
+    { name: 'fails' },
+  )
+  const late = doing(
+    () => {
+      throw new ToolTimeoutError('the service is late', { tool: 'late' })
+    },
+    { name: 'late' },
+  )
+  const answers: Answers = [
+    calls(['add', { a: 'two' }], ['add', '{"a": 2'], ['fails', {}], ['late', {}]),
+    calls(['add', { a: 2 }]),
+    'done',
+  ]
+  const { team, model } = modelTeam(t, answers, [{ name: 'ann', tools: [tool, fails, late] }])
+  const result = await team.execute('go')
+  t.equal(result.finalOutput, 'done')
+  t.match(pluck(model.requests[1]!.messages.slice(-4), 'content'), [
+    /misses its schema: a: /,
+    /is no JSON/,
+    /failed: Error: the disk is full/,
+    /^Error: the service is late/,
+  ])
+  t.equal(made.length, 1)
+})
+
+t.test('a model whose thread dies after each call of a tool calls each once', async (t) => {
+  const { tool, calls: made } = adder()
+  const { file, runs } = ledger(t)
+  const steps = [calls(['add', { a: 1 }]), calls(['record', { file }]), calls(['add', { a: 2 }]), 'done']
+  const agents = [{ name: 'ann', tools: [tool, { module: recordModule }] }]
+  const { team, model } = modelTeam(t, steps, agents, { supervision: { poisonAttempts: 10, maxRestarts: 10 } })
+  await team.start()
+  let crashes = 0
+  team.events.subscribe((event) => {
+    if (event.type !== 'tool.finished' || crashes === 3) return
+    crashes += 1
+    queueMicrotask(() => team.crash('ann'))
+  })
+  const result = await finished(team, team.execute('go'))
+  t.match(result, { success: true, finalOutput: 'done' })
+  t.equal(crashes, 3)
+  t.same([made.length, runs(), model.requests.length], [2, 1, 4])
+})
+
+/** In virtual time that does not run ahead of what a new life imports. */
+async function finished<T>(team: { clock: { advance(ms: number): Promise<void> } }, promise: Promise<T>): Promise<T> {
+  let open = true
+  const done = () => {
+    open = false
+  }
+  promise.then(done, done)
+  while (open) {
+    await team.clock.advance(1)
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  return promise
+}
+
+// `context.complete`: one call of a model.
+
+const Point = z.object({ x: z.number(), y: z.number() })
+
+t.test('an answer has its text, its usage and why it has ended', async (t) => {
+  const { value, model } = await played(t, [[{ text: 'two ' }, { text: 'words' }]], (context) =>
+    context.complete({ prompt: 'Say two words.', temperature: 0.5, maxOutputTokens: 9 }),
+  )
+  t.same(value, { text: 'two words', output: undefined, usage: USAGE, finishReason: 'stop', rehearsed: false })
+  t.match(model.requests[0], {
+    model: 'default',
+    agent: 'ann',
+    temperature: 0.5,
+    maxOutputTokens: 9,
+    messages: [{ role: 'user', content: 'Say two words.' }],
+  })
+})
+
+t.test('a prompt is said in the role; messages are said as they are', async (t) => {
+  const role = { systemPrompt: 'Be brief.', model: 'default', temperature: 1, maxOutputTokens: 7 }
+  const ask = async (request: CompletionRequest) =>
+    (await played(t, ['ok'], (context) => context.complete(request), { role })).model.requests[0]
+  t.match(await ask({ prompt: 'hi' }), {
+    temperature: 1,
+    maxOutputTokens: 7,
+    messages: [
+      { role: 'system', content: 'Be brief.' },
+      { role: 'user', content: 'hi' },
+    ],
+  })
+  t.strictSame((await ask({ messages: [{ role: 'user', content: 'hi' }] }))?.messages, [
+    { role: 'user', content: 'hi' },
+  ])
+})
+
+t.test('why an answer has ended reaches the caller', async (t) => {
+  for (const finishReason of ['length', 'content_filter'] as const) {
+    const { value } = await played(t, [[{ text: 'half' }, { finishReason }]], (context) =>
+      context.complete({ prompt: 'go' }),
+    )
+    t.match(value, { text: 'half', finishReason })
+  }
+})
+
+t.test('an answer by a schema is parsed and checked, also out of a code fence', async (t) => {
+  for (const text of ['{"x":1,"y":2}', 'Here it is:\n```json\n{"x":1,"y":2}\n```\nDone.']) {
+    const { value, model } = await played(t, [text], (context) => context.complete({ prompt: 'where?', output: Point }))
+    t.match(value, { text, output: { x: 1, y: 2 } })
+    t.match(model.requests[0]?.jsonSchema, { type: 'object', required: ['x', 'y'] })
+  }
+})
+
+t.test('an answer that misses its schema is asked for once more, with what is wrong', async (t) => {
+  const { value, model } = await played(t, ['{"x":1}', '{"x":1,"y":2}'], (context) =>
+    context.complete({ prompt: 'where?', output: Point }),
+  )
+  t.match(value, { output: { x: 1, y: 2 }, usage: { totalTokens: 30, calls: 2 } })
+  t.match(model.requests[1]?.messages, [
+    { role: 'user', content: 'where?' },
+    { role: 'assistant', content: '{"x":1}' },
+    { role: 'user', content: /y: .*Answer again, with JSON alone/ },
+  ])
+})
+
+t.test('the second answer that misses it is a ModelError', async (t) => {
+  const { error, model } = await played(t, ['no', [{ text: '{"x":' }, { finishReason: 'length' }]], (context) =>
+    context.complete({ prompt: 'where?', output: Point }),
+  )
+  t.match(error, {
+    code: 'MODEL',
+    message: /twice.*cut off before its end \(maxOutputTokens\)/,
+    details: { agent: 'ann' },
+  })
+  t.equal(model.requests.length, 2)
+})
+
+t.test('a model that calls a tool though it has none is a ModelError', async (t) => {
+  const { error } = await played(t, [[{ toolCall: { id: '1', name: 'search', input: '{}' } }]], (context) =>
+    context.complete({ prompt: 'go' }),
+  )
+  t.match(error, { code: 'MODEL', message: /called the tool "search".*context\.think/ })
+})
+
+t.test('with stream: true the pieces are emitted as they come', async (t) => {
+  const { events } = await played(t, [[{ text: 'a' }, { text: '' }, { text: 'b' }]], (context) =>
+    context.complete({ prompt: 'go', stream: true }),
+  )
+  const chunks = events.flatMap((event) => (event.type === 'output.delta' ? [event] : []))
+  t.match(chunks, [
+    { agent: 'ann', chunk: 'a', final: false },
+    { agent: 'ann', chunk: 'b' },
+  ])
+  t.equal(chunks.length, 2)
+})
+
+t.test('a wrong request is refused by the field, and no model is asked', async (t) => {
+  const wrong: [request: unknown, path: string][] = [
+    [undefined, 'request'],
+    ['hi', 'request'],
+    [{}, 'prompt'],
+    [{ prompt: 1 }, 'prompt'],
+    [{ prompt: 'a', messages: [{ role: 'user', content: 'b' }] }, 'messages'],
+    [{ messages: [] }, 'messages'],
+    [{ messages: [{ role: 'boss', content: 'b' }] }, 'messages[0].role'],
+    [{ messages: [{ role: 'user' }] }, 'messages[0].content'],
+    [{ prompt: 'a', model: '' }, 'model'],
+    [{ prompt: 'a', output: {} }, 'output'],
+    [{ prompt: 'a', output: z.custom(() => true) }, 'output'],
+    [{ prompt: 'a', temperature: 3 }, 'temperature'],
+    [{ prompt: 'a', maxOutputTokens: 0 }, 'maxOutputTokens'],
+    [{ prompt: 'a', stream: 'yes' }, 'stream'],
+    [{ prompt: 'a', signal: {} }, 'signal'],
+    [{ prompt: 'a', tools: [] }, 'tools'],
+  ]
+  for (const [request, path] of wrong) {
+    const { error, model } = await played(t, [], (context) => context.complete(request as CompletionRequest))
+    t.match(error, { code: 'MESSAGE_REJECTED', details: { path } }, path)
+    t.equal(model.requests.length, 0)
+  }
+})
+
+t.test('a model that the team does not have is named, with those that it has', async (t) => {
+  const { error } = await played(t, [], (context) => context.complete({ prompt: 'a', model: 'huge' }))
+  t.match(error, { code: 'CONFIGURATION', message: /no model of this team is named "huge"; there are default/ })
 })

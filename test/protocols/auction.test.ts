@@ -1,9 +1,20 @@
-/** The strategy auction, option by option, and what becomes of bids that are none: document 002, 2.2.1; requirement P8. */
+/** The strategy auction, in virtual time and on real threads. */
 import t from 'tap'
-import { type AgentContext, type AgentMessage, defineAgent } from '../../src/index.ts'
+import {
+  type AgentContext,
+  type AgentMessage,
+  type AgentRole,
+  createTeam,
+  defineAgent,
+  type OrchestrationConfig,
+} from '../../src/index.ts'
 import { scriptedModel, type TestTeam, testTeam, virtualClock } from '../../src/testing.ts'
-import { refuses, says, stage } from '../team/stage.ts'
+import { silent } from '../kit/team.ts'
+import { refuses, says, stage, type Test } from '../team/stage.ts'
 import { answers, bids, isBid, reason, refusalOf, sell, sellWhileBusy, takes, winners } from './bidders.ts'
+
+// The strategy auction, option by option, and what becomes of bids that are none: document 002, 2.2.1; requirement
+// P8.
 
 t.test('the best bid gets the task, and its answer is the result', async (t) => {
   const result = await sell(t, { a: bids(0.4), b: bids(0.9), c: bids(0.5) })
@@ -398,4 +409,40 @@ t.test('a script that dies with its bids gets them again, and nobody is asked tw
   t.equal(asked, 9)
   const questions = result.orchestrationTrace.decisions.map(({ question, choice }) => `${question} ${choice}`)
   t.same(questions, ['What does "a" bid? 0.1', 'What does "b" bid? 0.2', 'Who gets the task? a'])
+})
+
+// Auctions and routing on real threads.
+
+const fixture = (name: string) => new URL(`../fixtures/${name}.js`, import.meta.url)
+const module = fixture('team/bidder')
+
+function start(t: Test, agents: AgentRole[], orchestration: OrchestrationConfig) {
+  const team = createTeam({
+    agents: agents.map((role) => ({ module, supervision: { poisonAttempts: 1, backoff: { baseMs: 1 } }, ...role })),
+    orchestration,
+    logger: silent,
+    threads: { warmSpares: 0 },
+  })
+  t.teardown(() => team.close())
+  return team
+}
+
+t.test('a winner whose thread dies of the work loses the task to the next one', async (t) => {
+  const agents = [
+    { name: 'a', data: { bid: 0.9, dies: true } },
+    { name: 'b', data: { bid: 0.5 } },
+  ]
+  const result = await start(t, agents, { strategy: 'auction' }).execute('q')
+  t.match(result, { success: true, finalOutput: 'b did it', failures: [{ agent: 'a' }] })
+  t.same(winners(result), ['a', 'b'])
+})
+
+t.test('a script in a thread routes as one in the host does, by tools in modules too', async (t) => {
+  const agents = [
+    { name: 'a', data: { bid: 0.2 } },
+    { name: 'b', data: { bid: 0.5 }, tools: [{ module: fixture('tools/echo') }] },
+  ]
+  const result = await start(t, agents, { strategy: 'custom', module: fixture('team/routes') }).execute('use echo')
+  const found = 'capability_match: b, load_balance: b, auction: b, round_robin: a, explicit: null'
+  t.match(result, { success: true, finalOutput: found })
 })

@@ -1,9 +1,10 @@
-/**
- * Random programs whose process dies again and again, and whose disk is full or fails, come to the same as those that
- * nobody disturbs. A failure names its seed: SEED=7 node dist/test/restarts/calm.test.js
- */
+/** Random programs whose process dies again and again come to the same as if it had not, also where agents make agents. */
 import t from 'tap'
 import { playAll, seedsOf } from './seeds.ts'
+
+// Random programs whose process dies again and again, and whose disk is full or fails, come to the same as those
+// that
+// nobody disturbs. A failure names its seed: SEED=7 node dist/test/restarts/calm.test.js
 
 /** The test for an open task read any frame with its number: a task was taken for one that was handed off. */
 const ONCE_HANDED_OFF = [291]
@@ -15,7 +16,7 @@ const ONCE_ASKED_BACK = [230, 295, 385]
 const ONCE_IN_A_CIRCLE = [395]
 /** What had ended before a restart was read twice. */
 const ONCE_READ_TWICE = [530]
-const seeds = seedsOf(50, 5_000, [
+const seeds = seedsOf(24, 5_000, [
   ...ONCE_HANDED_OFF,
   ...ONCE_GIVEN_UP,
   ...ONCE_ASKED_BACK,
@@ -32,4 +33,16 @@ t.test(`${seeds.length} programs end as if their process had never died`, async 
     t.ok(seen[what] > seeds.length / 2, `${what}: ${seen[what]}`)
   t.ok(seen.excused <= 1 + seeds.length / 500, `${seen.excused} with a deadlock that goes on by hand made`)
   t.ok(seen.moved > seeds.length / 10, `moved: ${seen.moved}`)
+})
+
+// Random programs whose agents make others, and whose process dies again and again. A failure names its seed:
+// SEED=7 node dist/test/restarts/calm.test.js
+
+const spawnsSeeds = seedsOf(6, 1_500)
+
+t.test(`${spawnsSeeds.length} programs whose agents make others end as if their process had never died`, async (t) => {
+  const seen = await playAll(t, 'calm', spawnsSeeds, 'calm', true)
+  if (spawnsSeeds.length === 1) return t.pass(`seed ${spawnsSeeds[0]}`)
+  t.ok(seen.deaths > 2 * spawnsSeeds.length, `${seen.deaths} deaths`)
+  t.ok(seen.spawn > 2 * spawnsSeeds.length, `${seen.spawn} agents were asked for`)
 })

@@ -1,11 +1,11 @@
-/** Turns that end their process each time they are tried, and those that are open beside them. In virtual time. */
-
-import type { Test } from 'tap'
-import t from 'tap'
+/** Turns that end their process each time, and runs that are interrupted. */
+import t, { type Test } from 'tap'
 import type { AgentContext, AgentMessage, MultiAgentPatternOptions } from '../../src/index.ts'
 import type { MultiAgentPattern } from '../../src/team.ts'
 import { never, type Receive } from '../kit/team.ts'
 import { Lives } from './lives.ts'
+
+// Turns that end their process each time they are tried, and those that are open beside them. In virtual time.
 
 type Script = Extract<MultiAgentPatternOptions['orchestration'], { strategy: 'custom'; run: unknown }>['run']
 type Options = Omit<ConstructorParameters<typeof Lives>[1], 'orchestration'>
@@ -274,4 +274,60 @@ t.test('runs that are resumed by hand are found guilty too', async (t) => {
   }
   t.ok(world.deaths <= 4, `${world.deaths} deaths`)
   t.same(reasonsOf(team), ['ann: poison'])
+})
+
+// What goes on in a run that is interrupted, and what does not.
+
+const custom = (run: Script) => ({ strategy: 'custom' as const, run })
+
+const script: Script = async (script) => {
+  const [ann, bob] = await Promise.all([script.request('ann', 'work'), script.request('bob', 'work')])
+  return `${ann.content} ${bob.content}`
+}
+
+/** Both ask eve when they have slept. */
+function threeAgents() {
+  const done: string[] = []
+  const work = (name: string) => async (_message: AgentMessage, context: AgentContext) => {
+    await context.sleep(1_000)
+    done.push(name)
+    return (await context.request('eve', name)).content
+  }
+  const lives = new Lives(
+    { ann: work('ann'), bob: work('bob'), eve: ({ content }) => `eve knows ${content}` },
+    { orchestration: custom(script) },
+  )
+  return { lives, done }
+}
+
+t.test(
+  'in a run whose script has changed, what others had been asked goes on, and its answers count later',
+  async (t) => {
+    const { lives, done } = threeAgents()
+    const before = await lives.next()
+    before.launch('go', { runId: 'one' })
+    await lives.clock.advance(100)
+    const changed = custom(async (script) => (await script.request('eve', 'something else')).content)
+    const after = await lives.next({ options: { orchestration: changed } })
+    await lives.clock.runToIdle()
+    t.match(await after.getRun('one')!.result, { success: false, error: { code: 'STEP_MISMATCH' } })
+    t.same(done.toSorted(), ['ann', 'bob'], 'they have come to their end')
+    const last = await lives.next()
+    await lives.clock.runToIdle()
+    t.match(await last.getRun('one')!.result, { success: true, finalOutput: 'eve knows ann eve knows bob' })
+    t.equal(done.length, 2, 'and nothing is done again')
+  },
+)
+
+t.test('a run that is to be resumed by hand stands still as a whole', async (t) => {
+  const { lives, done } = threeAgents()
+  const before = await lives.next()
+  before.launch('go', { runId: 'one' })
+  await lives.clock.advance(100)
+  const after = await lives.next({ resume: 'manual' })
+  await lives.clock.runToIdle()
+  t.same(done, [])
+  const resumed = after.resume('one')
+  await lives.clock.runToIdle()
+  t.match(await resumed, { success: true, finalOutput: 'eve knows ann eve knows bob' })
 })

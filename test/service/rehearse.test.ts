@@ -1,13 +1,29 @@
-/** `dramatis rehearse`: its threads are real; a process of its own has it where the process is the point. */
+/** `dramatis rehearse`: its threads, its models, how far it is, and what it reports. */
 import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import t from 'tap'
+import type { Injected } from '../../src/runtime/testing/faults.ts'
 import { main } from '../../src/service/commands/program.ts'
+import { countOn, type Failure, isFailure, type Played } from '../../src/service/rehearsal/job.ts'
+import { RehearsingThread } from '../../src/service/rehearsal/rehearsing-thread.ts'
+import { rehearsalData, rehearsalReport, seedReport } from '../../src/service/rehearsal/report.ts'
+import {
+  DeadlockError,
+  type DramatisError,
+  errorData,
+  LivelockError,
+  RequestTimeoutError,
+  StallError,
+} from '../../src/shared/errors.ts'
+import { modelServer } from '../fixtures/model-server.ts'
+import { collectGarbage } from '../soak/samples.ts'
 import { dramatis } from './command-line.ts'
-import { fakeSurroundings } from './fake-team.ts'
+import { fakeScreen, fakeSurroundings } from './fake-team.ts'
+
+// `dramatis rehearse`: its threads are real; a process of its own has it where the process is the point.
 
 const compiled = (name: string) => fileURLToPath(new URL(`../fixtures/${name}.js`, import.meta.url))
 const planted = ['examples/planted-deadlock/team.ts', 'Dinner for forty']
@@ -203,4 +219,176 @@ t.test('wrong usage exits with 2 and says why', async (t) => {
     t.match(stderr, why)
     t.notMatch(stderr, /^ +at /m, 'no stack')
   }
+})
+
+// `dramatis rehearse`, models that cost money, and tools that change something.
+
+const rehearseModelsCompiled = (name: string) =>
+  fileURLToPath(new URL(`../fixtures/rehearsal/${name}.js`, import.meta.url))
+const team = rehearseModelsCompiled('paid-team')
+
+async function rehearseModelsRehearse(args: string[]) {
+  const { surroundings, stdout, stderr } = fakeSurroundings()
+  const code = await main(['rehearse', ...args], surroundings)
+  return { code, stdout: stdout(), stderr: stderr() }
+}
+
+t.test('it asks no model that costs money, and says so; with --real-models it does', async (t) => {
+  const server = await modelServer(t)
+  server.always('Certainly.')
+  process.env.PAID_MODELS = server.baseURL
+  t.teardown(() => {
+    delete process.env.PAID_MODELS
+    delete process.env.PAID_KEY
+  })
+  const args = [team, 'hello', '--seeds', '3', '--faults', 'crash,delay']
+  const rehearsed = await rehearseModelsRehearse(args)
+  t.match(rehearsed, { code: 0, stdout: /^done +3$/m }, 'it needs no key')
+  t.equal(rehearsed.stderr, 'the rehearsal model answered in place of default, other; --real-models asks them\n')
+  t.equal(server.calls.length, 0)
+
+  process.env.PAID_KEY = 'key'
+  const real = await rehearseModelsRehearse([...args, '--real-models'])
+  t.strictSame([real.code, real.stderr], [0, ''], real.stdout)
+  t.ok(server.calls.length >= 6)
+  t.same(new Set(server.calls.map(({ body }) => body.model)), new Set(['large', 'small']))
+})
+
+t.test('tools that change something, or work outside, do not run, and are named', async (t) => {
+  const { code, stdout, stderr } = await rehearseModelsRehearse([
+    rehearseModelsCompiled('tools-team'),
+    'hello',
+    '--seeds',
+    '2',
+    '--json',
+  ])
+  t.strictSame([code, JSON.parse(stdout).outcomes.done], [0, 2], stdout)
+  const names = 'calculator, list_dir, read_file, record, refund, run_cmd, weather, write_file'
+  t.equal(stderr, `these tools did not run, but were answered with made-up values: ${names}; --real-tools runs them\n`)
+})
+
+// How far a rehearsal is: one line on a terminal, nothing elsewhere.
+
+const terminal = { columns: 80, rows: 24 }
+
+t.test('a terminal shows how many runs were played, and how many are not done', async (t) => {
+  const { screen, text } = fakeScreen(terminal)
+  const count = await countOn(screen, { TERM: 'xterm' })
+  count.show(3, 10, 1)
+  t.match(text(), '3 of 10 runs, 1 of them not done')
+  count.print('a line that stays\n')
+  t.match(text(), /a line that stays\n$/)
+  count.end()
+  count.end()
+})
+
+t.test('a pipe, and a terminal that cannot move its cursor, get what stays alone', async (t) => {
+  for (const [size, TERM] of [
+    [undefined, 'xterm'],
+    [terminal, 'dumb'],
+  ] as const) {
+    const { screen, text } = fakeScreen(size)
+    const count = await countOn(screen, { TERM })
+    count.show(3, 10, 1)
+    count.print('a line\n')
+    count.end()
+    t.equal(text(), 'a line\n')
+  }
+})
+
+// What a rehearsal says of its failures: the same mistake once, and what was made to go wrong with it.
+
+const replay = (seed: number) => `--seed ${seed}`
+const id = (seed: number) => `01941f29-7c00-7000-8000-${String(seed).padStart(12, '0')}`
+
+function failed(seed: number, error: DramatisError, faults: readonly Injected[] = []): Failure {
+  const trace = { events: [], decisions: [], agentActivations: [], messageFlow: [], syncPointsReached: [] }
+  const played: Played = {
+    seed,
+    kind: 'failed',
+    error: errorData(error),
+    messages: 1,
+    faults,
+    standsInFor: [],
+    simulatedTools: [],
+    refused: [],
+    trace,
+  }
+  if (isFailure(played)) return played
+  throw new Error('not a failure')
+}
+
+const stall = (seed: number, ...evidence: string[]) =>
+  failed(seed, new StallError(`Nothing goes on any more: ${evidence.join('; ')}.`, { evidence }))
+const waits = (agent: string, seed: number) => `"${agent}" (message ${id(seed)}) waits for "next" on the blackboard`
+
+const groups = (failures: Failure[]) =>
+  rehearsalReport(failures, undefined, replay, ['crash']).split('\n\n').slice(2, -1).join('\n')
+
+t.test('failures that differ in ids alone are one group', async (t) => {
+  const seeds = Array.from({ length: 13 }, (_, i) => i + 1)
+  t.equal(
+    groups(seeds.map((seed) => stall(seed, waits('barber', seed), waits('customer', seed + 20)))),
+    '13 x STALL: Nothing goes on any more: "barber" waits for "next" on the blackboard; "customer" waits for "next" on the blackboard.\n' +
+      '  seeds 1, 2, 3, 4, 5, 6, 7, 8, ...',
+  )
+  const late = (seed: number) =>
+    failed(seed, new RequestTimeoutError(`Seed ${seed}: no answer to ${id(seed)} in run "seed-${seed}".`))
+  t.equal(groups([late(1), late(2)]), '2 x REQUEST_TIMEOUT: The seed: no answer to … in run "…".\n  seeds 1, 2')
+})
+
+t.test('one circle is one group wherever it begins, and one stall in whatever order it is told', async (t) => {
+  const circle = (seed: number, ...cycle: string[]) => failed(seed, new DeadlockError(`A circle: ${cycle}.`, { cycle }))
+  const found = groups([circle(1, 'b', 'c', 'a'), circle(2, 'a', 'b', 'c'), circle(3, 'a', 'c', 'b')])
+  t.equal(found, '2 x DEADLOCK: A circle: b,c,a.\n  seeds 1, 2\n1 x DEADLOCK: A circle: a,c,b.\n  seed 3')
+  const [one, other] = [stall(1, waits('a', 1), waits('b', 2)), stall(2, waits('b', 3), waits('a', 4))]
+  t.match(groups([one, other]), /^2 x STALL/)
+})
+
+t.test('failures that say something else are groups of their own, the most frequent first', async (t) => {
+  const sign = (seed: number, name: string) => {
+    const evidence = [`"${name}" asked 4 times (the last: message ${id(seed)})`]
+    return failed(seed, new LivelockError(`Busy: ${evidence}.`, { evidence }))
+  }
+  t.equal(
+    groups([sign(1, 'ann'), sign(2, 'bob'), sign(3, 'bob')]),
+    '2 x LIVELOCK: Busy: "bob" asked 4 times.\n  seeds 2, 3\n1 x LIVELOCK: Busy: "ann" asked 4 times.\n  seed 1',
+  )
+})
+
+t.test('the shortest run is shown with what was made to go wrong in it, as one seed alone is', async (t) => {
+  const shown = failed(7, new RequestTimeoutError('late'), [{ fault: 'refuse', agent: 'ann', at: 5 }])
+  const text = 'Faults:\n  refuse of ann, 5 ms after the begin\n'
+  t.match(rehearsalReport([shown], shown, replay, ['crash']), `nothing happened\n\n${text}\nPlay it again:`)
+  t.match(seedReport(shown, ['crash']), `nothing happened\n\n${text}\nSeed 7: failed: REQUEST_TIMEOUT: late`)
+  t.match(rehearsalData([shown], shown, replay), {
+    shortest: { seed: 7, faults: [{ fault: 'refuse', agent: 'ann' }] },
+  })
+  const plain = failed(8, new RequestTimeoutError('late'))
+  t.match(rehearsalReport([plain], plain, replay, []), 'nothing happened\n\nNo faults.\n\nPlay it again:')
+})
+
+// A thread that rehearses, as the command has it.
+
+t.test('what a thread has played is let go of while it plays on', async (t) => {
+  const file = 'examples/hello/team.ts'
+  const job = {
+    href: pathToFileURL(file).href,
+    file,
+    query: 'world',
+    faults: [],
+    recorded: false,
+    realModels: false,
+    realTools: false,
+    shown: false,
+  }
+  const thread = new RehearsingThread(job, undefined, 30_000, () => {})
+  t.teardown(() => thread.end())
+  const played = new WeakRef(await thread.play(1, false))
+  await thread.play(2, false)
+  for (let looks = 0; looks < 100 && played.deref(); looks++) {
+    await new Promise((resolve) => setImmediate(resolve))
+    collectGarbage()
+  }
+  t.equal(played.deref(), undefined)
 })

@@ -1,8 +1,12 @@
-/** One seed, one play: everything that a run says of itself follows from the seed. */
+/** One seed, one play; and no alarm of the livelock detector is false. */
 import t from 'tap'
 import { Readers } from '../../src/runtime/supervision/host.ts'
+import { howMany } from '../how-many.ts'
 import { type Cast, localTeam, type Receive } from '../kit/team.ts'
+import { playBlameless } from './blameless.ts'
 import { simulate } from './simulation.ts'
+
+// One seed, one play: everything that a run says of itself follows from the seed.
 
 t.test('the same seed gives the identical trace, also with crashes', async (t) => {
   for (const seed of [3, 14, 15, 92, 65]) {
@@ -16,7 +20,7 @@ t.test('a reader that names its kinds and is left out while idle does what it wo
   const { add } = Readers.prototype
   t.teardown(() => Object.assign(Readers.prototype, { add }))
   for (const mode of ['orderly', 'talkative', 'entangled'] as const)
-    for (const seed of [3, 14, 15, 92, 65]) {
+    for (const seed of [3, 15, 92]) {
       Readers.prototype.add = add
       const named = await simulate(seed, mode)
       Readers.prototype.add = function (reader) {
@@ -76,4 +80,26 @@ t.test('the seed of the clock decides what comes first of what happens at one ti
   t.ok(new Set(orders).size > 3, `${new Set(orders).size} orders`)
   t.equal(await heardWith(t, 7), orders[6])
   for (const order of orders) t.equal(order.split(' ').sort().join(' '), [...orders[0]!.split(' ')].sort().join(' '))
+})
+
+// No false alarm: the livelock detector is silent in programs that complete. SEED=7 node
+// dist/test/simulation/determinism.test.js
+
+const count = howMany(100, 10_000)
+/** Full mailboxes under few permits: what looked stuck did so again and again while it was asked about. */
+const ONCE_ENDLESS = 8_610
+const seeds = process.env.SEED
+  ? [Number(process.env.SEED)]
+  : [...Array.from({ length: count }, (_, i) => i + 1), ONCE_ENDLESS]
+
+t.test(`${seeds.length} random programs complete without an alarm`, async (t) => {
+  let messages = 0
+  for (const seed of seeds) {
+    const played = await playBlameless(seed)
+    messages += played.messages
+    const problems = [...played.alarms, ...(played.error ? [played.error.message] : [])]
+    if (problems.length > 0)
+      t.fail(`seed ${seed}: ${problems.join('; ')}. Again: SEED=${seed} node dist/test/simulation/determinism.test.js`)
+  }
+  t.ok(messages > 20 * seeds.length, `${messages} messages`)
 })

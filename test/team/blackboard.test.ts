@@ -1,9 +1,12 @@
-/** The blackboard of a running team: who writes, who reads, who is told, and what is kept of it. */
+/** The blackboard of a running team: who writes, who reads, who is told, also on real threads. */
 import t from 'tap'
 import { z } from 'zod'
-import { type AgentContext, type BlackboardEntry, defineAgent } from '../../src/index.ts'
-import { where } from '../kit/lists.ts'
+import { type AgentContext, type BlackboardEntry, createTeam, defineAgent } from '../../src/index.ts'
+import { testTeam } from '../../src/testing.ts'
+import { pluck, where } from '../kit/lists.ts'
 import { after, all, echo, type Options, says, stage, type Test } from './stage.ts'
+
+// The blackboard of a running team: who writes, who reads, who is told, and what is kept of it.
 
 /** A run whose script does that, and what it resolved to. */
 async function play<T>(t: Test, script: (context: AgentContext) => Promise<T>, options: Partial<Options<'a'>> = {}) {
@@ -486,4 +489,69 @@ t.test('a script in the host is told of entries, in order and once each, until i
   )
   t.equal((await team.execute('q')).success, true)
   t.same(heard, ['x.1 1', 'x.2 1', 'x.2 2'])
+})
+
+const writer = defineAgent({
+  async receive(message, context) {
+    if (message.content === 'write') await context.publish('note', 1, 'fact')
+    return 'done'
+  },
+})
+
+const teamWith = (options: { enableBlackboard?: boolean }) =>
+  testTeam(
+    { agents: [{ name: 'writer' }], orchestration: { strategy: 'sequential' }, ...options },
+    { modules: { writer } },
+  )
+
+t.test('a run has a blackboard as soon as an agent uses it, if the team says nothing of one', async (t) => {
+  await using team = teamWith({})
+  const written = await team.execute('write')
+  t.strictSame(written.blackboardState, { note: 1 })
+  t.equal((await team.getBlackboard(written.runId)?.read('note'))?.author, 'writer')
+  const idle = await team.execute('nothing')
+  t.equal(idle.blackboardState, null)
+  t.equal(team.getBlackboard(idle.runId), undefined)
+})
+
+t.test('a team that wants no blackboard has none, and says how to have one', async (t) => {
+  await using team = teamWith({ enableBlackboard: false })
+  const result = await team.execute('write')
+  t.match(result, { success: false, blackboardState: null })
+  t.match(result.error?.message, /Set enableBlackboard: true/)
+})
+
+// The blackboard protocol on real threads.
+
+const module = new URL('../fixtures/team/contributor.js', import.meta.url)
+
+t.test('entries decide who works when, on threads of which two die once after they have written', async (t) => {
+  const team = createTeam({
+    agents: [
+      { name: 'writer', module, data: { needs: 'finding.done', key: 'report' } },
+      { name: 'analyst', module, data: { needs: 'dataset.done', key: 'finding', dies: true } },
+      { name: 'collector', module, data: { key: 'dataset', dies: true } },
+    ],
+    orchestration: {
+      strategy: 'blackboard',
+      interests: { collector: ['query'], analyst: ['dataset.done'], writer: ['finding.done'] },
+    },
+    supervision: { backoff: { baseMs: 0 } },
+    logger: { debug() {}, info() {}, warn() {}, error() {} },
+  })
+  t.teardown(() => team.close())
+  const run = team.launch('q')
+  const { finalOutput, failures, messageHistory } = await run.result
+  t.same(finalOutput?.split('\n'), [
+    '- dataset (fact by collector): by collector',
+    '- dataset.done (progress by collector): attempt 2',
+    '- finding (fact by analyst): by analyst',
+    '- finding.done (progress by analyst): attempt 2',
+    '- report (fact by writer): by writer',
+    '- report.done (progress by writer): attempt 1',
+  ])
+  t.same(failures, [])
+  const asked = messageHistory.filter(({ type, sender }) => type === 'request' && sender === '$orchestrator')
+  t.same(pluck(asked, 'recipient'), ['collector', 'analyst', 'writer'])
+  for (const key of ['dataset', 'finding', 'report']) t.equal((await run.blackboard?.getHistory(key))?.length, 1, key)
 })

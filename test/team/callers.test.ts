@@ -1,11 +1,17 @@
-/** Whom a run is for: its caller and its tenant, in the run, in lists, in the log and for its agents. */
-import t from 'tap'
+/** Whom a run is for: its caller and its tenant, and what these have of it. */
+import t, { type Test as TapTest } from 'tap'
+import type { ModelRequest } from '../../src/actors/definition/model.ts'
 import { createTeam, defineAgent } from '../../src/index.ts'
+import { ProviderQueue } from '../../src/runtime/providers/provider-queue.ts'
+import { Account, Ledger } from '../../src/runtime/verbs/accounts.ts'
+import { systemClock } from '../../src/shared/clock.ts'
 import { testTeam } from '../../src/testing.ts'
 import { entriesIn } from '../durability/log-entries.ts'
 import { MemoryDisk, MemoryStore } from '../durability/memory-store.ts'
-import { silent } from '../kit/team.ts'
+import { given, type localTeam, silent } from '../kit/team.ts'
 import { FakeModel } from '../models/fake-model.ts'
+
+// Whom a run is for: its caller and its tenant, in the run, in lists, in the log and for its agents.
 
 t.test('agents see the caller and the tenant of a run, and lists select by them', async (t) => {
   const team = testTeam(
@@ -73,4 +79,123 @@ t.test('the log has them, and so have later processes', async (t) => {
   const found = later.getRun('a', { tenant: 'acme', caller: 'ann' })!
   t.match(await found.result, { success: true })
   t.equal(found.tenant, 'acme')
+})
+
+// Turns and bounds of tenants: runs that wait for their start, and calls of models that wait for a provider.
+
+type Test = Parameters<typeof localTeam>[0]
+
+/** Runs that take ten ms each; `began` has their tenants in the order in which they reached the agent. */
+function lineOf(t: Test, options: NonNullable<Parameters<typeof localTeam>[2]>) {
+  const began: string[] = []
+  const team = given(t, options).testTeam({
+    async worker(_message, context) {
+      began.push(context.run.tenant ?? '')
+      await context.sleep(10)
+      return 'done'
+    },
+  })
+  const ask = (tenant: string, count: number) => Array.from({ length: count }, () => team.launch('go', { tenant }))
+  return { team, ask, began }
+}
+
+const countOf = (began: readonly string[], tenant: string): number => began.filter((each) => each === tenant).length
+
+t.test('a run gets the first free place, however many of another tenant stand in line', async (t) => {
+  const { team, ask, began } = lineOf(t, { maxConcurrentRuns: 1, tenants: { weights: { large: 4 } } })
+  ask('large', 900)
+  await team.clock.advance(25)
+  t.same(new Set(began), new Set(['large']))
+  const before = began.length
+  ask('small', 1)
+  await team.clock.advance(30)
+  t.equal(began[before], 'small')
+})
+
+t.test('weights of 4 to 1 give places of 4 to 1, and no place stays free', async (t) => {
+  const { team, ask, began } = lineOf(t, { maxConcurrentRuns: 2, tenants: { weights: { acme: 4 } } })
+  ask('other', 100)
+  ask('acme', 250)
+  await team.clock.advance(1_000)
+  const [acme, other] = [countOf(began, 'acme'), countOf(began, 'other') - 2] // two began before anybody waited
+  t.ok(acme + other > 80 && Math.abs(acme / other - 4) <= 0.2, `${acme} and ${other}`)
+  t.equal(team.health().runs.running, 2)
+})
+
+t.test('a tenant has no more runs than its bounds allow, and others have the rest', async (t) => {
+  const { team, ask } = lineOf(t, { maxConcurrentRuns: 4, tenants: { maxConcurrentRuns: 2, maxQueuedRuns: 3 } })
+  const runs = ask('acme', 5)
+  t.throws(() => ask('acme', 1), {
+    code: 'TEAM_OVERLOADED',
+    message: /^2 runs of tenant "acme" are under way and 3 wait/,
+    details: { option: 'tenants.maxQueuedRuns', tenant: 'acme', running: 2, queued: 3, limit: 3 },
+  })
+  t.equal(team.waits().filter((wait) => wait.for.includes('tenants.maxConcurrentRuns')).length, 3)
+  runs.push(...ask('other', 2))
+  const statuses = () => runs.map(({ status }) => status)
+  await team.clock.advance(5)
+  t.same(statuses(), ['running', 'running', 'queued', 'queued', 'queued', 'running', 'running'])
+  await team.clock.advance(200)
+  t.same(new Set(statuses()), new Set(['finished']))
+})
+
+/** Tenants of 50 calls each that stand in line: those of one first. */
+const TENANTS = [...Array<string>(50).fill('other'), ...Array<string>(50).fill('acme')]
+
+/** Checks that four calls of one tenant go for each of the other, while both wait. */
+function fairly(t: TapTest, order: readonly string[]): void {
+  t.equal(order.length, TENANTS.length)
+  const both = order.slice(0, 50)
+  t.ok(Math.abs(countOf(both, 'acme') - 40) <= 1, both.join(' '))
+}
+
+t.test('calls that wait for money go to the tenants in turns', async (t) => {
+  const account = new Account({ total: { path: 'budget.perTeam.money', most: 100n }, now: () => 0 })
+  const ledger = new Ledger({ acme: 4 })
+  const order: string[] = []
+  const ask = (tenant: string) => {
+    const { signal } = new AbortController()
+    return ledger.reserve({
+      agent: 'ann',
+      tenant,
+      priority: 0,
+      output: 9,
+      stakes: [{ account, most: () => 100n }],
+      signal,
+    })
+  }
+  const first = await ask('first')
+  const calls = TENANTS.map(async (tenant) => {
+    const reservation = await ask(tenant)
+    order.push(tenant)
+    reservation.settle([0n])
+  })
+  first.settle([0n])
+  await Promise.all(calls)
+  fairly(t, order)
+})
+
+t.test('calls that wait for a provider go to the tenants in turns, and within one by priority', async (t) => {
+  const queue = new ProviderQueue({ clock: systemClock, provider: 'a.host', maxConcurrent: 1, weights: { acme: 4 } })
+  const order: string[] = []
+  const asked = (tenant: string, more: Partial<ModelRequest> = {}): ModelRequest => {
+    const messages: ModelRequest['messages'] = [{ role: 'user', content: 'go' }]
+    return { model: 'm', messages, maxOutputTokens: 9, tenant, signal: new AbortController().signal, ...more }
+  }
+  const call = async (request: ModelRequest, name: string) => {
+    const leave = await queue.enter(request)
+    order.push(name)
+    leave()
+  }
+  const leave = await queue.enter(asked('first'))
+  const calls = TENANTS.map((tenant) => call(asked(tenant), tenant))
+  leave()
+  await Promise.all(calls)
+  fairly(t, order)
+  order.length = 0
+  const again = await queue.enter(asked('acme'))
+  const ofOne = [1, 3, 2, 3].map((priority, n) => call(asked('acme', { priority }), `${priority} ${n}`))
+  again()
+  await Promise.all(ofOne)
+  t.same(order, ['3 1', '3 3', '2 2', '1 0'])
 })

@@ -1,11 +1,10 @@
-/** What agents share: whose it is, who sees it, how it changes, and when it ends. */
-
-import type { Test } from 'tap'
-import t from 'tap'
+/** What agents share: whose it is, who sees it, how it changes, when it ends; also on real threads. */
+import t, { type Test } from 'tap'
 import { z } from 'zod'
 import {
   type AgentContext,
   type AgentRole,
+  createTeam,
   type DramatisError,
   defineAgent,
   type OrchestratorContext,
@@ -13,6 +12,9 @@ import {
 } from '../../src/index.ts'
 import { testAgent } from '../../src/testing.ts'
 import { given, localTeam, type OpenTeam, openTeam } from '../kit/team.ts'
+import { disagreements } from './result-accounts.ts'
+
+// What agents share: whose it is, who sees it, how it changes, and when it ends.
 
 type Act<T> = (context: AgentContext) => T | Promise<T>
 
@@ -434,3 +436,32 @@ for (const [scope, { keep, see, seenBy, outlives }] of Object.entries(scopes))
     t.same(seers, seenBy)
     t.same(kept, outlives)
   })
+
+// State that agents on real threads change at once, while some of them die.
+
+const module = new URL('../fixtures/team/adds.js', import.meta.url)
+const names = ['a', 'b', 'c', 'd'] as const
+
+t.test('200 updates from four threads at once, of which two die half-way, all count, and each once', async (t) => {
+  const team = createTeam({
+    agents: names.map((name, i) => ({ name, module, data: { times: 50, dies: i % 2 === 1 } })),
+    orchestration: {
+      strategy: 'custom',
+      async run(orchestrator, query) {
+        const answers = await orchestrator.requestAll([...names], query)
+        const halves = await Promise.all(names.map((name) => orchestrator.shared('agent_shared', name).get('halves')))
+        const sum = await orchestrator.shared('team_shared').get('sum')
+        const attempts = answers.map((answer) => (answer.ok ? answer.message.content : answer.error.message))
+        return { content: attempts.join(' '), structuredData: { sum, halves } }
+      },
+    },
+    supervision: { backoff: { baseMs: 0 } },
+    logger: { debug() {}, info() {}, warn() {}, error() {} },
+  })
+  t.teardown(() => team.close())
+  const result = await team.execute('add')
+  const { finalOutput, messageHistory } = result
+  t.equal(finalOutput, '1 2 1 2')
+  t.same(messageHistory.at(-1)?.structuredData, { sum: 200, halves: [1, 1, 1, 1] })
+  t.same(disagreements(result), [])
+})

@@ -227,7 +227,7 @@ t.test('one agent alone has the same model', async (t) => {
 
 // A mistyped name, or a value of the wrong kind, in what a test gives: refused, where it is given.
 
-const refusedEcho = defineAgent({ receive: ({ content }) => content })
+const plainEcho = defineAgent({ receive: ({ content }) => content })
 const options = { agents: [{ name: 'a' }], orchestration: { strategy: 'sequential' as const } }
 /** Passes values as a user of JavaScript may. */
 const untyped = (value: unknown): never => value as never
@@ -236,7 +236,7 @@ const refused = (path: string, message: RegExp) => ({ code: 'CONFIGURATION', mes
 
 t.test('testTeam', async (t) => {
   for (const [kit, path, message] of [
-    [{ module: { a: refusedEcho } }, 'kit.module', /did you mean "modules"\?/],
+    [{ module: { a: plainEcho } }, 'kit.module', /did you mean "modules"\?/],
     [{ seed: '7' }, 'kit.seed', /got "7"; accepted: a finite number/],
     [{ seed: Number.NaN }, 'kit.seed', /got NaN/],
     [{ later: 3 }, 'kit.later', /accepted: an object/],
@@ -245,7 +245,7 @@ t.test('testTeam', async (t) => {
     [null, 'kit', /got null; accepted: an object/],
   ] as const)
     t.throws(() => testTeam(options, untyped(kit)), refused(path, message), path)
-  const team = testTeam(options, { modules: { a: refusedEcho }, seed: undefined, later: { b: refusedEcho } })
+  const team = testTeam(options, { modules: { a: plainEcho }, seed: undefined, later: { b: plainEcho } })
   await team.close()
 })
 
@@ -257,7 +257,7 @@ t.test('testAgent', async (t) => {
     [{ model: {} }, 'model', /accepted: a ModelClient/],
     [3, 'options', /accepted: an object/],
   ] as const)
-    t.throws(() => testAgent(refusedEcho, untyped(given)), refused(path, message), path)
+    t.throws(() => testAgent(plainEcho, untyped(given)), refused(path, message), path)
 })
 
 t.test('scriptedModel', async (t) => {
@@ -289,14 +289,14 @@ t.test('virtualClock', async (t) => {
 })
 
 t.test('rehearse', async (t) => {
-  const plan = { query: 'q', seeds: 1, modules: { a: refusedEcho } }
+  const plan = { query: 'q', seeds: 1, modules: { a: plainEcho } }
   await t.rejects(rehearse(options, untyped({ ...plan, check: 3 })), refused('check', /accepted: a function/))
   await t.rejects(rehearse(options, untyped({ ...plan, record: 3 })), refused('record', /accepted: the path of a file/))
 })
 
 // A test that waits for a team whose clock nobody moves is told so, instead of ending by its runner's limit.
 
-const standingClockSlow = defineAgent({
+const slowTeam = defineAgent({
   async receive(_message, context) {
     await context.sleep(5_000)
     return 'done'
@@ -390,7 +390,7 @@ t.test('a team that sleeps', async (t) => {
   const { logger, told } = warning()
   await using team = testTeam(
     { agents: [{ name: 'a' }], orchestration: sequential, logger },
-    { modules: { a: standingClockSlow } },
+    { modules: { a: slowTeam } },
   )
   const result = team.execute('q')
   t.match(await told, /time passes only while the test lets it/)

@@ -1,12 +1,19 @@
-/** What a caller has over HTTP survives a restart of the service, in a team with a durable log. */
+/** What a caller has over HTTP survives a restart; lists and keys of a team with a durable log. */
 
-import type { Test } from 'tap'
-import t from 'tap'
-import { createTeam, type StateManagement } from '../../../src/index.ts'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { createTeam, type MultiAgentPatternOptions, type StateManagement } from '../../../src/index.ts'
+import { compactLog } from '../../../src/runtime/durability/log-tools.ts'
+import { FileStore } from '../../../src/runtime/store/file-store.ts'
 import { httpApi } from '../../../src/service/api/index.ts'
+import { FaultyFiles } from '../../durability/faulty-files.ts'
 import { anotherThread, HeldStore } from '../../durability/held-store.ts'
 import { folderOf } from '../../durability/log-folders.ts'
+import { MemoryDisk, MemoryStore } from '../../durability/memory-store.ts'
+import { silent } from '../../kit/team.ts'
 import { callerOf, EVERYTHING, type Sent, send } from './stage.ts'
+
+// What a caller has over HTTP survives a restart of the service, in a team with a durable log.
 
 const module = new URL('../../fixtures/cli/patient-agent.js', import.meta.url)
 const logger = { debug() {}, info() {}, warn() {}, error() {} }
@@ -271,3 +278,187 @@ async function holdable(t: Test) {
 }
 
 const idsIn = ({ body }: Sent): string[] => [...body.matchAll(/^id: (.+)$/gm)].map(([, id]: string[]) => id!)
+
+// Lists and look-ups of a served team with a durable log: what they read of it, and what they leave in memory.
+
+const LONG = 'long '.repeat(200)
+const RUNS = 130
+
+/** A service that counts what it reads of the log in the folder. */
+function durableListsService(t: Test, path: string) {
+  const files = new FaultyFiles()
+  const team = createTeam({
+    agents: [{ name: 'ann', systemPrompt: 'You are never asked.' }],
+    orchestration: { strategy: 'custom', name: 'an answer', run: async () => 'answered' },
+    models: { default: { offline: true, async *complete() {} } },
+    stateManagement: { store: new FileStore(path, { files }) },
+    logger: silent,
+  })
+  const limits = { postsPerSecond: 10_000 }
+  const api = httpApi({ teams: { desk: team }, authorize: callerOf, logger: silent, limits })
+  const close = async () => {
+    await api.close()
+    await team.close()
+  }
+  t.teardown(close)
+  const ask = (method: string, path: string, caller: string, body?: unknown) =>
+    send(api, method, path, { caller, ...(body !== undefined && { body }) })
+  return { team, files, ask, close }
+}
+
+/** A log with runs of two callers. Those of bob come last. */
+async function logged(t: Test): Promise<string> {
+  const path = join(folderOf(t), 'log')
+  const before = durableListsService(t, path)
+  for (let n = 0; n < RUNS; n++)
+    await before.team.execute(`${n} ${LONG}`, { runId: `run ${n}`, metadata: { caller: n < RUNS / 2 ? 'ann' : 'bob' } })
+  await before.close()
+  return path
+}
+
+t.test('a list reads nothing of the log, whoever asks for it, and says whose the tasks are', async (t) => {
+  const { files, team, ask } = durableListsService(t, await logged(t))
+  await team.start()
+  const read = files.readBytes
+  const own = await ask('GET', '/api/tasks?limit=12', 'ann:run')
+  const last = RUNS / 2 - 1
+  t.equal(own.body.tasks.length, 12)
+  t.match(own.body.tasks[0], { id: `run ${last}`, query: `${`${last} ${LONG}`.slice(0, 511)}…`, caller: 'ann' })
+  const next = await ask('GET', `/api/tasks?limit=12&before=${encodeURIComponent(own.body.next)}`, 'ann:run')
+  t.match(next.body.tasks[0], { id: `run ${last - 12}` })
+  const strange = await ask('GET', `/api/tasks?before=${encodeURIComponent(`run ${RUNS - 1}`)}`, 'ann:run')
+  t.equal(strange.status, 404, 'the task of another caller is no place in the own list')
+  t.equal((await ask('GET', '/api/tasks?limit=1000', 'eve:run,watch')).body.tasks.length, RUNS)
+  t.same((await ask('GET', '/api/tasks', 'eve:run')).body, { tasks: [], next: null })
+  t.equal((await ask('GET', '/api/tasks/run%201/messages', 'eve:run')).status, 404, 'and what is not hers is not read')
+  t.equal((await team.listRuns({ caller: 'bob', limit: 3 })).length, 3)
+  t.equal(files.readBytes, read)
+})
+
+t.test('runs that were read from the log are let go while the team is idle', async (t) => {
+  const { team } = durableListsService(t, await logged(t))
+  await team.start()
+  const first = team.getRun('run 0')!
+  t.match(await first.result, { finalOutput: 'answered' })
+  t.equal(team.getRun('run 0'), first, 'it stays for a while')
+  for (let n = 1; n < RUNS; n++) await team.getRun(`run ${n}`)!.result
+  const again = team.getRun('run 0')!
+  t.not(again, first, 'it has gone with the next hundred')
+  t.match(await again.result, { finalOutput: 'answered' })
+})
+
+t.test('all requests that come before the log is open have it read once', async (t) => {
+  const path = await logged(t)
+  const alone = durableListsService(t, path)
+  await alone.team.start()
+  const once = alone.files.readBytes
+  await alone.close()
+
+  const { files, ask } = durableListsService(t, path)
+  const posts = Array.from({ length: 12 }, (_, n) => ask('POST', '/api/tasks', 'ann:run', { query: `${n} ${LONG}` }))
+  const gets = Array.from({ length: 12 }, (_, n) => ask('GET', `/api/tasks/unknown-${n}`, 'ann:run'))
+  for (const { status } of await Promise.all(posts)) t.equal(status, 200)
+  for (const { status } of await Promise.all(gets)) t.equal(status, 404)
+  t.ok(files.readBytes < 1.5 * once, `${files.readBytes} bytes were read, and one opening reads ${once}`)
+})
+
+// An idempotency key is one task: whatever team a body names, after restarts, and when its run is forgotten.
+
+type State = NonNullable<MultiAgentPatternOptions['stateManagement']>
+
+/** Teams that pay for each query, with their names by the logs that they have. `paid` gets what was paid. */
+function keysService(t: Test, states: Record<string, State | undefined>, paid: string[]) {
+  const teams = Object.fromEntries(
+    Object.entries(states).map(([name, stateManagement]) => {
+      const team = createTeam({
+        agents: [{ name: 'bot' }],
+        orchestration: {
+          strategy: 'custom',
+          async run(_desk, query) {
+            paid.push(query)
+            return `paid by ${name}`
+          },
+        },
+        models: 'rehearsal',
+        logger: silent,
+        ...(stateManagement && { stateManagement }),
+      })
+      return [name, team]
+    }),
+  )
+  const api = httpApi({
+    teams,
+    authorize: callerOf,
+    logger: silent,
+    limits: { postsPerSecond: 10_000, tasksPerCaller: 1_000 },
+  })
+  const post = (key: string, body: object): Promise<Sent> =>
+    send(api, 'POST', '/api/tasks', { body, headers: { 'idempotency-key': key }, caller: 'ann:run' })
+  const close = () => api.close({ teams: true })
+  t.teardown(close)
+  return { teams, post, close }
+}
+
+for (const isDurable of [true, false])
+  t.test(`a key is one task in all teams${isDurable ? ', also after a restart' : ''}`, async (t) => {
+    const paid: string[] = []
+    const disks = { one: new MemoryDisk(), two: new MemoryDisk() }
+    const stateOf = (name: keyof typeof disks) => (isDurable ? { store: new MemoryStore(disks[name]) } : undefined)
+    const first = keysService(t, { one: stateOf('one'), two: stateOf('two') }, paid)
+    const begun = await Promise.all([
+      first.post('k', { query: 'pay', team: 'one', threadId: 'a' }),
+      first.post('k', { query: 'pay', team: 'two', threadId: 'a' }),
+      first.post('k', { query: 'pay', threadId: 'a' }),
+    ])
+    t.same(begun.map(({ status }) => status).sort(), [200, 422, 422])
+    const { body } = await first.post('d', { query: 'default' })
+    t.same(paid, ['pay', 'default'])
+    if (isDurable) await first.close()
+    // The other team comes first now: a body that names none still means the task of its key.
+    const later = isDurable ? keysService(t, { two: stateOf('two'), one: stateOf('one') }, paid) : first
+    for (const team of ['two', 'one', undefined]) {
+      const { status } = await later.post('k', { query: 'pay', threadId: 'a', ...(team && { team }) })
+      t.equal(status, team === 'one' ? 200 : 422)
+    }
+    t.match(await later.post('d', { query: 'default' }), { status: 200, body: { id: body.id, team: 'one' } })
+    t.match(await later.post('k', { query: 'pay', team: 'none' }), { status: 422 }, 'the key is known')
+    t.same(paid, ['pay', 'default'])
+  })
+
+t.test('a request that was refused leaves its key free', async (t) => {
+  const paid: string[] = []
+  const { post } = keysService(t, { one: undefined }, paid)
+  t.equal((await post('k', { query: 'pay', priority: 1 })).status, 403)
+  t.equal((await post('k', { query: 'pay', models: { none: 'x' } })).status, 403)
+  t.equal((await post('k', { query: 'pay', team: 'none' })).status, 404)
+  t.equal((await post('k', { query: 'pay' })).status, 200)
+  t.same(paid, ['pay'])
+})
+
+for (const [keysMs, status] of [
+  [undefined, 409],
+  [0, 200],
+] as const)
+  t.test(`a forgotten key ${status === 409 ? 'does not begin its task again' : 'is free after keysMs'}`, async (t) => {
+    const paid: string[] = []
+    const folder = folderOf(t)
+    const store = () => new FileStore(folder, { segmentBytes: 4_096 })
+    const keep = { runs: 1, days: 30, bytes: 2 ** 30, ...(keysMs !== undefined && { keysMs }) }
+    const serve = () => keysService(t, { one: undefined, two: { store: store(), keep } }, paid)
+    const first = serve()
+    const pays = { query: 'pay', team: 'two' }
+    const { id } = (await first.post('k', pays)).body
+    for (let nth = 0; nth < 20; nth++) await first.post(`${nth}`, { query: 'x'.repeat(500), team: 'two' })
+    await first.close()
+    for (let restarts = 0; restarts < 3; restarts++) {
+      const log = store()
+      await compactLog(log, { keep, logger: silent })
+      await log.close()
+      const later = serve()
+      await later.teams.two!.start()
+      t.equal(later.teams.two!.getRun(id), undefined)
+      if (keysMs === undefined || restarts === 2) t.equal((await later.post('k', pays)).status, status)
+      await later.close()
+    }
+    t.equal(paid.filter((query) => query === 'pay').length, status === 409 ? 1 : 2)
+  })

@@ -1,11 +1,13 @@
-/** Tasks over HTTP: begun, waited for, listed, cancelled; and whose they are. */
-
-import type { Test } from 'tap'
-import t from 'tap'
-import { defineAgent, type MultiAgentPatternOptions, type RunOptions } from '../../../src/index.ts'
+/** Tasks over HTTP: begun, waited for, listed, cancelled; whose they are, and their times. */
+import t, { type Test } from 'tap'
+import { defineAgent, type MultiAgentPatternOptions, type Run, type RunOptions, type Team } from '../../../src/index.ts'
 import { httpApi } from '../../../src/service/api/index.ts'
+import { knownEndOf, onEnd } from '../../../src/service/http/task-view.ts'
+import { waitFor, written } from '../../../src/service/http/tasks.ts'
 import { testTeam } from '../../../src/testing.ts'
 import { callerOf, echo, type Stage, send, stage } from './stage.ts'
+
+// Tasks over HTTP: begun, waited for, listed, cancelled; and whose they are.
 
 const RUNNER = 'ann:run'
 const STRANGER = 'bob:run'
@@ -456,3 +458,96 @@ function held(t: Parameters<typeof stage>[0]): Stage & { release: () => void } {
     release,
   }
 }
+
+// Waits for the ends of tasks.
+
+t.test('of a wait for the end of a task nothing is left when it is over, however long the task lasts', async (t) => {
+  let waits = 0
+  let end = (_: object) => {}
+  const result = {
+    // biome-ignore lint/suspicious/noThenProperty: it counts who waits for it
+    then(resolve: (ended: object) => void) {
+      waits += 1
+      end = resolve
+    },
+  }
+  const run = { status: 'running', result } as unknown as Run<unknown>
+  for (let n = 0; n < 3; n++) t.notOk(await waitFor(run, 1))
+  await written({ run, team: { flush: async () => {} } as unknown as Team })
+  Object.assign(run, { status: 'interrupted' })
+  for (let n = 0; n < 3; n++) t.equal(await knownEndOf(run), undefined)
+  t.equal(waits, 1)
+  const told: string[] = []
+  onEnd(run, () => told.push('waited'))
+  onEnd(run, () => told.push('gave up'))()
+  const waited = waitFor(run, Number.POSITIVE_INFINITY)
+  await new Promise((resolve) => setImmediate(resolve))
+  end({ runId: 'one' })
+  t.ok(await waited)
+  t.same(told, ['waited'])
+  t.same(await knownEndOf(run), { runId: 'one' })
+})
+
+// Times over HTTP are ISO 8601, in all that the API gives but its streams.
+
+const TIMES = [
+  'createdAt',
+  'endedAt',
+  'askedAt',
+  'answerBy',
+  'sentAt',
+  'at',
+  'since',
+  'timestamp',
+  'startedAt',
+  'deadline',
+]
+
+/** The times within a value, by their names. */
+function timesIn(value: unknown): [name: string, time: unknown][] {
+  if (typeof value !== 'object' || value === null) return []
+  return Object.entries(value).flatMap(([name, inside]) =>
+    TIMES.includes(name) && inside !== null ? [[name, inside]] : timesIn(inside),
+  )
+}
+
+const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
+
+t.test('tasks, questions, waits, messages, traces, entries and dead letters have such times', async (t) => {
+  const worker = defineAgent({
+    async receive({ content }, context) {
+      await context.blackboard.write('found', 1, 'fact')
+      return content === 'ask' ? context.ask('Which color?') : content
+    },
+  })
+  const { send, team } = stage(t, worker)
+  const { body: done } = await send('POST', '/api/tasks', { body: { query: 'go' } })
+  const asks = team.launch('ask')
+  while (team.questions().length === 0) await new Promise(setImmediate)
+  await team.sendMessage({ recipient: 'nobody', content: 'x' }).catch(() => {})
+  const found = new Set<string>()
+  for (const path of [
+    '/api/tasks',
+    `/api/tasks/${done.id}`,
+    `/api/tasks/${asks.id}`,
+    `/api/tasks/${done.id}/messages`,
+    `/api/tasks/${done.id}/trace?as=json`,
+    `/api/tasks/${done.id}/blackboard`,
+    `/api/tasks/${done.id}/blackboard/found/history`,
+    '/api/questions',
+    '/api/waits',
+    '/api/turns',
+    '/api/dead-letters',
+  ]) {
+    const { status, body } = await send('GET', path)
+    t.equal(status, 200, path)
+    for (const [name, time] of timesIn(body)) {
+      found.add(name)
+      t.match(time, ISO, `${path}: ${name}`)
+    }
+  }
+  for (const name of ['askedAt', 'at', 'createdAt', 'endedAt', 'sentAt', 'since', 'startedAt', 'timestamp'])
+    t.ok(found.has(name), name)
+  await asks.answer(team.questions()[0]!.questionId, 'red')
+  await asks.result
+})

@@ -1,6 +1,0 @@
-/** The programs of docs/reference run and print what their pages say. */
-import t from 'tap'
-import { pagesBelow } from './page.ts'
-import { runPage } from './run-page.ts'
-
-for (const path of pagesBelow('docs/reference')) runPage(t, path)

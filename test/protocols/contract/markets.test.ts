@@ -1,4 +1,0 @@
-/** The strategies in which agents find their work themselves. */
-import { holdsFor } from './holds.ts'
-
-holdsFor('blackboard', 'auction')

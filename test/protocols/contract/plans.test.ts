@@ -1,4 +1,0 @@
-/** The strategies that take the query apart. */
-import { holdsFor } from './holds.ts'
-
-holdsFor('collaborate', 'supervisor')
