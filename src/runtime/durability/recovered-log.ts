@@ -534,7 +534,8 @@ export class RecoveredLog {
   }
 
   #state(memory: Memory, at: number, run: number): void {
-    const { threadId, floor } = this.runs.get(run)?.launched ?? {}
+    const { floor } = this.runs.get(run)?.launched ?? {}
+    const threadId = this.index.get(run)?.threadId ?? undefined
     const shares = (agent: number) => floor?.includes(this.names.get(agent)?.name ?? '') === true
     this.team.states.frame(memory, at, run, threadId, floor && shares)
   }

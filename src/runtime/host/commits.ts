@@ -117,7 +117,7 @@ export class Commits {
       if (!failed) this.#applyPatches(agent, incarnation, run, turn)
       incarnation.patches.delete(turn)
     }
-    if (envelope.handedOff && run.over) rememberHandedAnswers(this.#core, run) // it may have its answer already
+    if (run.over && run.handoffs > 0) rememberHandedAnswers(this.#core, run) // at the end of the run there was no answer
     this.#mailboxes.freed(agent, envelope.bytes)
     if (agent.isDoneWith(run)) this.#permits.release(run, agent)
     if (!agent.isBare(incarnation)) this.#core.ready.touch(agent)

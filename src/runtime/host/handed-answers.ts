@@ -85,7 +85,8 @@ function messageIn(run: RunState, id: string, { directory }: Core): AgentMessage
 
 function addTo({ agentStates, frames, journal }: Core, agent: Agent, run: RunState, patches: Patch[]): void {
   const isNew = run.unlogged.has(agent.index) || !run.states.has(agent.index)
-  const base = isNew && { base: run.states.get(agent.index) ?? NO_CONVERSATION }
+  // A later process may have given up by then what it had read of a run that is over.
+  const base = (isNew || run.over) && { base: run.states.get(agent.index) ?? NO_CONVERSATION }
   const notice: PatchNotice = { scope: 'run', patches, ...base }
   agentStates.applyPatch(agent, run, notice)
   if (run.threadId === undefined) return // nothing goes on with it
