@@ -102,7 +102,7 @@ t.test('a tool of an agent reaches what a tool is given, and nothing else', asyn
   })
   const agent = defineAgent({ receive: (_message, context) => context.tool(look, {}).then(() => '') })
   await stage(t, { agent: { code: agent, tools: [look] } }).execute('look')
-  t.same(seen, ['agent', 'caller', 'idempotencyKey', 'log', 'progress', 'runId', 'signal', 'tenant'])
+  t.same(seen, ['agent', 'ask', 'caller', 'idempotencyKey', 'log', 'progress', 'runId', 'signal', 'tenant'])
 })
 
 t.test('a script in the host reaches its verbs by its context, and nothing else', async (t) => {
