@@ -123,37 +123,57 @@ t.test('a model that is silent has all the time of the call where no other one m
   t.equal(last.spare.requests[0]!.silenceMs, undefined, 'the first will not come back')
 })
 
-t.test('runs stay with the model that has answered, until one call tries the first again', async (t) => {
-  let isUp = false
-  const twice: Receive = async (_message, context) => {
-    const first = await context.complete({ prompt: 'One.' })
-    await context.sleep(70_000)
-    return `${first.text} ${(await context.complete({ prompt: 'Two.' })).text}`
-  }
-  const options: Extras = {
-    communication: { responseTimeoutMs: 600_000 },
-    roles: { ann: { concurrency: 4, limits: { turnTimeoutMs: false } } },
-  }
-  const { team, fast, switched } = desk(t, { fast: () => (isUp ? 'fast' : [LIMITED]), receive: twice, options })
-  const first = team.launch('go')
-  await team.clock.advance(10_000)
-  isUp = true
-  const second = team.launch('go')
-  await team.clock.advance(10_000)
-  t.equal(fast.requests.length, 1, 'it rests')
-  await team.clock.advance(45_000)
-  const third = team.launch('go')
+for (const [reason, fails] of [
+  ['rate_limit', LIMITED],
+  ['quota', failing('quota')], // no queue of a provider holds the next call back
+] as const)
+  t.test(`runs stay with the model that has answered, until one call tries the first again: ${reason}`, async (t) => {
+    let isUp = false
+    const twice: Receive = async (_message, context) => {
+      const first = await context.complete({ prompt: 'One.' })
+      await context.sleep(70_000)
+      return `${first.text} ${(await context.complete({ prompt: 'Two.' })).text}`
+    }
+    const options: Extras = {
+      communication: { responseTimeoutMs: 600_000 },
+      roles: { ann: { concurrency: 4, limits: { turnTimeoutMs: false } } },
+    }
+    const { team, fast, switched } = desk(t, { fast: () => (isUp ? 'fast' : [fails]), receive: twice, options })
+    const first = team.launch('go')
+    await team.clock.advance(10_000)
+    isUp = true
+    const second = team.launch('go')
+    await team.clock.advance(10_000)
+    t.equal(fast.requests.length, 1, 'it rests')
+    await team.clock.advance(45_000)
+    const third = team.launch('go')
+    await team.clock.advance(5_000)
+    t.equal(fast.requests.length, 2, 'one call tries it again')
+    t.same(team.judgement().sentences, [])
+    const fourth = team.launch('go')
+    await team.clock.advance(200_000)
+    const outputs = await Promise.all(
+      [first, second, third, fourth].map(async ({ result }) => (await result).finalOutput),
+    )
+    t.same(outputs, ['spare spare', 'spare spare', 'fast fast', 'fast fast'])
+    t.match(switched(), [{ runId: first.id }, { runId: second.id, from: 'fast', to: 'spare', reason }])
+    t.equal(switched().length, 2)
+  })
+
+t.test('while one call tries the first again, others stay with the one that has answered', async (t) => {
+  let asked = 0
+  const late: Answers = ({ clock }) =>
+    asked++ === 0 ? [failing('quota')] : clock!.sleep(5_000).then((): Answer => 'fast')
+  const { team, fast, execute } = desk(t, { fast: late, options: { roles: { ann: { concurrency: 2 } } } })
+  t.equal((await execute()).finalOutput, 'spare')
+  await team.clock.advance(60_000)
+  const trial = team.launch('go')
+  await team.clock.advance(1_000)
+  t.equal(fast.requests.length, 2, 'it is under way')
+  t.equal((await execute()).finalOutput, 'spare')
   await team.clock.advance(5_000)
-  t.equal(fast.requests.length, 2, 'one call tries it again')
-  t.same(team.judgement().sentences, [])
-  const fourth = team.launch('go')
-  await team.clock.advance(200_000)
-  const outputs = await Promise.all(
-    [first, second, third, fourth].map(async ({ result }) => (await result).finalOutput),
-  )
-  t.same(outputs, ['spare spare', 'spare spare', 'fast fast', 'fast fast'])
-  t.match(switched(), [{ runId: first.id }, { runId: second.id, from: 'fast', to: 'spare', reason: 'rate_limit' }])
-  t.equal(switched().length, 2)
+  t.equal((await trial.result).finalOutput, 'fast')
+  t.equal((await execute(6_000)).finalOutput, 'fast')
 })
 
 t.test('reasons: a filter and a wrong key only if they are named, a rejected request never', async (t) => {

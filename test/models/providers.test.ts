@@ -106,6 +106,17 @@ t.test('a run takes other models, and only those that there are', async (t) => {
   await t.rejects(said({ default: '' }), { code: 'CONFIGURATION', details: { path: 'models.default' } })
 })
 
+t.test('under a limit in money a model without a price, which a run alone names, is not called', async (t) => {
+  const server = await modelServer(t)
+  server.always(({ body }) => body.model)
+  const prices = { currency: 'EUR', models: { small: { input: 1, output: 2 } } }
+  const team = teamAt(t, server, { prices, budget: { perRun: { money: 1 } } })
+  t.equal((await team.execute('go')).finalOutput, 'small')
+  const { error } = await team.execute('go', { models: { default: 'tiny' } })
+  t.match(error?.message, /"tiny", which has no price; .* budget\.perRun\.money is a limit in money: add the model/)
+  t.equal(server.calls.length, 1)
+})
+
 t.test('a stream is asked for where somebody reads along', async (t) => {
   const server = await modelServer(t)
   server.always({ text: ['One', ' two'] })

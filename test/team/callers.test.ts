@@ -139,6 +139,37 @@ t.test('a tenant has no more runs than its bounds allow, and others have the res
   t.same(new Set(statuses()), new Set(['finished']))
 })
 
+t.test(
+  'within a tenant runs begin by priority, then by age; one that asks a person holds no place of it',
+  async (t) => {
+    const began: string[] = []
+    const options = { maxConcurrentRuns: 2, tenants: { maxConcurrentRuns: 1 } }
+    const team = given(t, options).testTeam({
+      async worker({ content }, context) {
+        began.push(content)
+        if (content === 'asks') return context.ask('Go on?')
+        await context.sleep(10)
+        return 'done'
+      },
+    })
+    const launch = (query: string, priority = 0) => team.launch(query, { tenant: 'acme', priority })
+    const first = launch('first')
+    for (const [query, priority] of [
+      ['low', 1],
+      ['high', 3],
+      ['second high', 3],
+      ['asks', 2],
+    ] as const)
+      launch(query, priority)
+    await team.clock.advance(1_000)
+    t.same(began, ['first', 'high', 'second high', 'asks', 'low'])
+    t.equal((await first.result).success, true)
+    await team.answer(team.questions()[0]!.questionId, 'yes')
+    await team.clock.advance(1_000)
+    t.equal(team.health().runs.running, 0)
+  },
+)
+
 /** Tenants of 50 calls each that stand in line: those of one first. */
 const TENANTS = [...Array<string>(50).fill('other'), ...Array<string>(50).fill('acme')]
 

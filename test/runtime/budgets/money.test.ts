@@ -2,6 +2,7 @@
 import t from 'tap'
 import { amountOf, billionthsOf, moneyText, Prices } from '../../../src/runtime/settings/money.ts'
 import { Account, Ledger, type Reservation, type Stake } from '../../../src/runtime/verbs/accounts.ts'
+import { Payments } from '../../../src/runtime/verbs/budgets.ts'
 import { Calendar } from '../../../src/shared/calendar.ts'
 import { Turns } from '../../../src/shared/turns.ts'
 import { Dice } from '../../dice.ts'
@@ -226,6 +227,20 @@ async function playCalls(seed: number, prices: Prices): Promise<string | undefin
   if (account.held !== 0n) return `${account.held} are held for ever`
   return booked > LIMIT ? `${booked} booked` : undefined
 }
+
+t.test('a payment that a compaction says again counts once, with the currency of the log', (t) => {
+  const called = { kind: 'model.called', seq: 8, at: 1, agent: 'ann', usage: usage(3, 4), money: 0.5 } as const
+  const before = new Payments(1_000)
+  before.currency = 'EUR'
+  before.see(called as never)
+  const after = new Payments(1_000)
+  after.see(called as never)
+  for (const fact of before.facts(2)) after.see({ ...fact, seq: 16, at: 2 } as never)
+  t.match(after.within(2), [{ seq: 8, tokens: 7, money: 0.5 }])
+  t.equal(after.within(2).length, 1)
+  t.equal(after.currency, 'EUR')
+  t.end()
+})
 
 t.test('tenants have turns by their weights', async (t) => {
   for (let seed = 0; seed < howMany(20, 200); seed++) {
