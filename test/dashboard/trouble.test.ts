@@ -128,7 +128,11 @@ t.test('Cost has budgets as they are used, and how much of an answer was repeate
   const { url, team } = await served(t, {
     agents: { first: calls, second: calls },
     options: {
-      budget: { perTeam: { tokens: 1_000, windowMs: 600_000 } },
+      budget: {
+        perTeam: { tokens: 1_000, windowMs: 600_000 },
+        perTenant: { each: { money: 1 }, period: 'day' },
+      },
+      prices: { currency: 'EUR', models: { default: { input: 0, output: 1_000 } } },
       orchestration: { strategy: 'sequential', agentOrder: ['first', 'second'] },
     },
     model: new FakeModel(() => [
@@ -136,12 +140,15 @@ t.test('Cost has budgets as they are used, and how much of an answer was repeate
       { usage: { inputTokens: 290, outputTokens: 95, totalTokens: 385, calls: 1 } },
     ]),
   })
-  const run = team.launch('go')
+  const run = team.launch('go', { tenant: 'acme' })
   await run.result
   const { page, complaints } = await open(t, `${url}#/cost?task=${run.id}`)
-  const budget = page.getByRole('region', { name: 'Budgets' }).getByRole('row', { name: /budget\.perTeam\.tokens/ })
+  const rows = page.getByRole('region', { name: 'Budgets' })
+  const budget = rows.getByRole('row', { name: /budget\.perTeam\.tokens/ })
   await budget.filter({ hasText: '80 %' }).waitFor()
   t.match(await budget.textContent(), /within 10 min.*the team.*800.*1,000.*80 %/)
+  const ofTenant = rows.getByRole('row', { name: /budget\.perTenant\.each\.money/ })
+  t.match(await ofTenant.textContent(), /acme 0\.20* EUR.*1\.0* EUR.*20 %.*free again at/)
   const sentences = page.getByRole('region', { name: 'Sentences of the answer' })
   await sentences.getByText('2, of which 100 % were said by more than one').waitFor()
   t.same((await sentences.getByRole('row').allTextContents()).slice(1), ['first200 %400', 'second02100 %400'])
