@@ -160,6 +160,23 @@ for (const [reason, fails] of [
     t.equal(switched().length, 2)
   })
 
+t.test('a run stays with the first that has answered it while others go to the next', async (t) => {
+  let asked = 0
+  const fast: Answers = () => (asked++ === 1 ? [failing('quota')] : 'fast')
+  const twice: Receive = async (message, context) => {
+    if (message.content !== 'twice') return ask(message, context)
+    const first = await ask(message, context)
+    await context.sleep(5_000)
+    return `${first} ${await ask(message, context)}`
+  }
+  const { team, execute } = desk(t, { fast, receive: twice, options: { roles: { ann: { concurrency: 2 } } } })
+  const run = team.launch('twice')
+  await team.clock.advance(1_000)
+  t.equal((await execute()).finalOutput, 'spare')
+  await team.clock.advance(5_000)
+  t.equal((await run.result).finalOutput, 'fast fast')
+})
+
 t.test('while one call tries the first again, others stay with the one that has answered', async (t) => {
   let asked = 0
   const late: Answers = ({ clock }) =>

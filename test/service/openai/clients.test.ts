@@ -67,6 +67,51 @@ t.test('openai: parsed answers fit their schema', async (t) => {
   t.same(JSON.parse(answer.choices[0]!.message.content!), { cities: 3 })
 })
 
+t.test(
+  'openai: the pieces of an answer with a schema join to data, also where the first answer missed it',
+  async (t) => {
+    let asked = 0
+    const model: ModelClient = {
+      async *complete() {
+        for (const text of ['{"cities"', asked++ % 2 === 0 ? ':"three"}' : ':3}']) yield { text }
+      },
+    }
+    const team = testTeam({ agents: [{ name: 'writer' }], orchestration: { strategy: 'sequential' } }, { model })
+    const api = httpApi({ teams: { desk: team }, authorize: () => ({ id: 'ann', may: ['run'] }) })
+    t.teardown(() => api.close({ teams: true }))
+    const fetch = (url: string | URL | Request, init?: RequestInit) => api.fetch(new Request(url, init))
+    const client = new OpenAI({ baseURL: 'http://localhost/v1', apiKey: 'none', fetch })
+    const format = {
+      type: 'json_schema',
+      name: 'cities',
+      schema: z.toJSONSchema(z.object({ cities: z.number() })),
+    } as const
+    const { type, ...json_schema } = format
+    let [chat, response] = ['', '']
+    const messages = [{ role: 'user' as const, content: 'data' }]
+    const response_format = { type, json_schema }
+    for await (const { choices } of await client.chat.completions.create({
+      model: 'desk',
+      messages,
+      response_format,
+      stream: true,
+    }))
+      chat += choices[0]?.delta.content ?? ''
+    for await (const event of await client.responses.create({
+      model: 'desk',
+      input: 'data',
+      text: { format },
+      stream: true,
+    }))
+      if (event.type === 'response.output_text.delta') response += event.delta
+    t.same(
+      [chat, response].map((text) => JSON.parse(text)),
+      [{ cities: 3 }, { cities: 3 }],
+    )
+    t.equal(asked, 4)
+  },
+)
+
 t.test('openai: errors are those of its classes, in streams too', async (t) => {
   const { client, url } = await served(t)
   const ask = (content: string, more: object = {}) =>
