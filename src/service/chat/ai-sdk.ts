@@ -12,13 +12,13 @@ type Chunk = { readonly type: string } & Readonly<Record<string, unknown>>
 const PREFIX = 'msg_'
 
 /** Returns the id of the message of the team that shows a run. */
-export const messageIdOf = (runId: string): string => `${PREFIX}${runId}`
+const messageIdOf = (runId: string): string => `${PREFIX}${runId}`
 
 export const runIdOf = (messageId: string): string | undefined =>
   messageId.startsWith(PREFIX) ? messageId.slice(PREFIX.length) : undefined
 
 /** Yields the chunks of a message. */
-export async function* chunksOf(found: FoundTask, reading: Reading): AsyncGenerator<Chunk> {
+async function* chunksOf(found: FoundTask, reading: Reading): AsyncGenerator<Chunk> {
   const { id } = found.run
   yield { type: 'start', messageId: messageIdOf(id), messageMetadata: { dramatis: { runId: id } } }
   yield { type: 'start-step' }

@@ -4,17 +4,19 @@
  */
 import { createHash } from 'node:crypto'
 import { v5 } from 'uuid'
+import type { Content } from '../../actors/definition/content.ts'
 import type { ModelMessage } from '../../index.ts'
 import { BODY_HASH } from '../../runtime/host/run.ts'
 import { readPosition } from '../../runtime/runs/events.ts'
 import { systemClock } from '../../shared/clock.ts'
-import { type ChatMessage, saidIn } from '../http/chat-request.ts'
+import { type ChatMessage, queryIn, textIn } from '../http/chat-request.ts'
 import { refused } from '../http/openai-request.ts'
 import type { Caller } from '../http/options.ts'
 import { HttpError } from '../http/problem.ts'
 import type { Routes } from '../http/routes.ts'
 import { endOf, type FoundTask, isOver, knownEndOf, type ServedTeam } from '../http/task-view.ts'
 import { answerAs, type Call, type Handlers, json, noThread, type Service, written } from '../http/tasks.ts'
+import { agUiFrames, answeredIn } from './ag-ui.ts'
 import { AI_SDK_HEADERS, framesOf, messageOf, runIdOf, type UiMessage } from './ai-sdk.ts'
 
 /** Field of the metadata of a run: id of the message of the user that it answers. */
@@ -26,20 +28,26 @@ const CHATS = '0d9c2f4e-7f0b-4d6a-9a53-31c1be0f8a6e'
 const REASKED_MS = 10_000
 const PAUSE_MS = 50
 
-export function chatHandlers({ settings, tasks, keys, streams }: Service) {
-  const streamed = (found: FoundTask, request: Request, after?: number): Response => {
-    const { caller, run } = found
-    return streams.respond({
+export function chatHandlers({ settings, teams, tasks, keys, streams }: Service) {
+  const streamed = (
+    { caller, run }: FoundTask,
+    request: Request,
+    frames: (signal: AbortSignal) => AsyncIterable<string>,
+    headers: Record<string, string> = {},
+  ): Response =>
+    streams.respond({
       request,
       caller,
       form: 'sse',
-      headers: AI_SDK_HEADERS,
-      frames: (signal) => framesOf(found, { after, signal }),
+      headers,
+      frames,
       left() {
         if (settings.onDisconnect === 'cancel') tasks.leave(run)
       },
     })
-  }
+
+  const asMessage = (found: FoundTask, request: Request, after?: number): Response =>
+    streamed(found, request, (signal) => framesOf(found, { after, signal }), AI_SDK_HEADERS)
 
   const find = (id: string, caller: Caller) =>
     tasks.find(id, caller, []).catch((error: unknown) => {
@@ -79,40 +87,41 @@ export function chatHandlers({ settings, tasks, keys, streams }: Service) {
   }
 
   /** Begins the run that answers a message, or joins it. */
-  const begin = async (call: ChatCall, message: ChatMessage, at: number): Promise<FoundTask> => {
-    const { request, caller, served, body } = call
-    const chat = { served, caller, id: body.id }
-    const query = saidIn(message, `messages[${at}]`)
+  const begin = async (chat: Chat, { request, messageId, query, isAgain, isOther }: Said): Promise<FoundTask> => {
+    const { caller, served } = chat
     const hash = createHash('sha256').update(JSON.stringify(query)).digest('base64')
-    const isAgain = body.trigger === 'regenerate-message'
-    const isCut = isAgain || body.messageId === message.id // it takes the place of one that was answered
-    const begun = isCut ? (await runsOf(chat)).findLast((run) => messageOfUser(run) === message.id) : undefined
+    const branches = await branchesOf(chat)
+    const runs = isAgain || isOther ? await runsOf(chat) : []
+    const begun = runs.findLast((run) => messageOfUser(run) === messageId)
     // A run that is under way is joined: a request that is sent again cannot be told from another one.
     if (begun && begun.run.metadata[BODY_HASH] === hash && !(isAgain && isOver(begun.run))) return begun
-    const branch = (await branchesOf(chat)).length + (begun ? 1 : 0)
-    const id = begun ? branchId(chat, branch) : v5(JSON.stringify([...nameOf(chat), message.id, hash]), CHATS)
+    const branch = branches.length + (begun ? 1 : 0)
+    const id = begun ? branchId(chat, branch) : v5(JSON.stringify([...nameOf(chat), messageId, hash]), CHATS)
     const keyed = { id, hash }
-    const said = begun && (await saidBefore(before(await runsOf(chat), message.id)))
     const options = {
       threadId: threadOf(chat.id, branch),
       stream: true,
-      metadata: { [CHAT_MESSAGE]: message.id },
-      ...(said && { messages: said }),
+      metadata: { [CHAT_MESSAGE]: messageId },
+      ...(begun && { messages: await saidIn(before(runs, messageId), branches) }),
     }
     if (await tasks.begunBy(keyed)) return tasks.find(id, caller, [])
     const start = () => tasks.start({ served, query, options, caller, request, keyed })
-    return keys.begin(keyed, () => tasks.isKnown(id), start)
+    const found = await keys.begin(keyed, () => tasks.isKnown(id), start)
+    await written(found) // a client that is cut off behind the first words finds it
+    return found
+  }
+
+  const answer = async (found: FoundTask, given: Answer, request: Request): Promise<void> => {
+    await untilAsked(found, given.questionId, request.signal)
+    await answerAs(found.caller, found, given).catch(unlessClosed)
   }
 
   /** Gives the answers that the last message of the team has, and goes on behind what it has of its run. */
   const goOn = async ({ request, caller, body }: ChatCall, message: ChatMessage, at: number): Promise<Response> => {
     const after = afterIn(message, `messages[${at}]`)
     const found = await tasks.find(runIdOf(message.id) ?? message.id, caller, [])
-    for (const given of [...approvalsIn(message), ...(body.answers ?? [])]) {
-      await untilAsked(found, given.questionId, request.signal)
-      await answerAs(caller, found, given).catch(unlessClosed)
-    }
-    return streamed(found, request, after)
+    for (const given of [...approvalsIn(message), ...(body.answers ?? [])]) await answer(found, given, request)
+    return asMessage(found, request, after)
   }
 
   return {
@@ -121,9 +130,18 @@ export function chatHandlers({ settings, tasks, keys, streams }: Service) {
       const message = call.body.messages[at]!
       if (message.role === 'assistant') return goOn(call, message, at)
       if (message.role === 'system') throw refused(`messages[${at}].role`, 'The last message is of the user.')
-      const found = await begin(call, message, at)
-      await written(found) // a client that is cut off behind the first chunk finds it
-      return streamed(found, call.request)
+      const { request, caller, served, body } = call
+      const found = await begin(
+        { caller, served, id: body.id },
+        {
+          request,
+          messageId: message.id,
+          query: queryIn(message, `messages[${at}]`),
+          isAgain: body.trigger === 'regenerate-message',
+          isOther: body.messageId === message.id,
+        },
+      )
+      return asMessage(found, request)
     },
 
     async getChat({ params, caller, served, query: { limit } }) {
@@ -138,7 +156,7 @@ export function chatHandlers({ settings, tasks, keys, streams }: Service) {
       const found = await newest({ served, caller, id: params.id! })
       // A client that was cut off just before the end has a part of the message alone.
       const isHeld = found && (await isFresh(found, settings.limits.disconnectGraceMs))
-      return isHeld ? streamed(found, request) : new Response(null, { status: 204 })
+      return isHeld ? asMessage(found, request) : new Response(null, { status: 204 })
     },
 
     async stopChat({ params, caller, served }) {
@@ -149,10 +167,43 @@ export function chatHandlers({ settings, tasks, keys, streams }: Service) {
       }
       return new Response(null, { status: 204 })
     },
+
+    async runAgUi({ request, params, caller, body }) {
+      const { threadId, runId, messages, resume = [] } = body
+      const told = resume.map(answeredIn)
+      if (told[0]) {
+        const found = await tasks.find(told[0].runId, caller, [])
+        for (const each of told) await answer(await tasks.find(each.runId, caller, []), each.given, request)
+        const after = told[0].after
+        return streamed(found, request, (signal) => agUiFrames(found, { threadId, runId }, { after, signal }))
+      }
+      const at = messages.findLastIndex(({ role }) => role === 'user')
+      const message = messages[at]
+      if (!message) throw refused('messages', 'There is none of a user.')
+      const query = textIn(message, `messages[${at}]`)
+      const chat = { caller, served: teams.named(params.team), id: threadId }
+      const found = await begin(chat, { request, messageId: message.id, query, isAgain: false, isOther: false })
+      // A client that has a part of the answer drops it: all of it comes once more.
+      const kept = at < messages.length - 1 ? messages.slice(0, at + 1) : undefined
+      return streamed(found, request, (signal) => agUiFrames(found, { threadId, runId, messages: kept }, { signal }))
+    },
   } satisfies Partial<Handlers>
 }
 
 type ChatCall = Call<Routes['chat']>
+
+type Answer = Parameters<typeof answerAs>[2]
+
+/** Message of a user. */
+interface Said {
+  readonly request: Request
+  readonly messageId: string
+  readonly query: string | Content
+  /** True if it is to be answered anew. */
+  readonly isAgain: boolean
+  /** True if it takes the place of the message that had its id. */
+  readonly isOther: boolean
+}
 
 interface Chat {
   readonly id: string
@@ -179,10 +230,15 @@ function before(runs: FoundTask[], message: string): FoundTask[] {
   return at < 0 ? runs : runs.slice(0, at)
 }
 
-/** Resolves to the conversation of these runs. */
-async function saidBefore(runs: readonly FoundTask[]): Promise<ModelMessage[]> {
-  const ends = await Promise.all(runs.map(({ run }) => knownEndOf(run)))
-  return ends.flatMap((end) => (end && 'messages' in end ? end.messages : []))
+/** Resolves to the conversation of these runs. One that begins a branch has what was said before it. */
+async function saidIn(runs: readonly FoundTask[], branches: readonly FoundTask[]): Promise<ModelMessage[]> {
+  let said: ModelMessage[] = []
+  for (const { run } of runs) {
+    const end = await knownEndOf(run)
+    const own = end && 'messages' in end ? end.messages : []
+    said = branches.some((first) => first.run.id === run.id) ? own : [...said, ...own]
+  }
+  return said
 }
 
 const askedIn = (found: FoundTask): UiMessage => ({

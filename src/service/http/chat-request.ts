@@ -1,4 +1,4 @@
-/** Requests of chats: those of the AI SDK's `useChat`. Fields that no team has a use for are passed over. */
+/** Requests of chats, by the AI SDK's `useChat` and by AG-UI. Fields that no team has a use for are passed over. */
 import { z } from 'zod'
 import type { Content, MediaPart } from '../../actors/definition/content.ts'
 import { assertTaken, refused } from './openai-request.ts'
@@ -25,6 +25,25 @@ export const chatRequest = z.looseObject({
   answers: z.array(answerRequest).optional().describe('to questions of the team, with its message as the last one'),
 })
 
+const agUiMessage = z.looseObject({ id, role: z.string(), content: z.unknown().optional() })
+
+export const agUiRequest = z.looseObject({
+  threadId: id.describe('of the conversation, which is a thread of its caller'),
+  runId: z.string().min(1).max(MOST_ID),
+  messages: z.array(agUiMessage).describe('the last one of a user counts'),
+  resume: z
+    .array(
+      z.looseObject({
+        interruptId: z.string(),
+        status: z.enum(['resolved', 'cancelled']),
+        payload: z.unknown().optional(),
+      }),
+    )
+    .nullish()
+    .transform((given) => given ?? [])
+    .describe('answers to the interrupts of the run before'),
+})
+
 export type ChatMessage = z.infer<typeof chatMessage>
 type ChatPart = z.infer<typeof chatPart>
 
@@ -33,7 +52,7 @@ type ChatPart = z.infer<typeof chatPart>
  *
  * @throws HttpError for a message without words and files, and for a file that is not whole.
  */
-export function saidIn({ parts }: ChatMessage, path: string): string | Content {
+export function queryIn({ parts }: ChatMessage, path: string): string | Content {
   const said = parts.flatMap((part, at) => {
     if (part.type === 'text') return { type: 'text' as const, text: String(part.text ?? '') }
     return part.type === 'file' ? fileIn(part, `${path}.parts[${at}]`) : []
@@ -54,4 +73,21 @@ function fileIn({ url, mediaType, filename }: ChatPart, path: string): MediaPart
     { type, data: url, ...(mediaType ? { mediaType: String(mediaType) } : {}), ...named } as MediaPart,
     path,
   )
+}
+
+/**
+ * Returns the text of a message of AG-UI.
+ *
+ * @throws HttpError for one without words, and for parts that are no text.
+ */
+export function textIn({ content }: z.infer<typeof agUiMessage>, path: string): string {
+  const parts = Array.isArray(content)
+    ? (content as { type?: unknown; text?: unknown }[])
+    : [{ type: 'text', text: content }]
+  const text = parts.map((part, at) => {
+    if (part.type === 'text' && typeof part.text === 'string') return part.text
+    throw refused(`${path}.content[${at}]`, 'Only text is taken.')
+  })
+  if (text.join('').trim() === '') throw refused(`${path}.content`, 'It has no words.')
+  return text.join('\n')
 }

@@ -2,7 +2,7 @@
  * The table of all routes: it makes the router, the OpenAPI document and the test that each response fits its schema.
  */
 import { z } from 'zod'
-import { chatRequest as chatOfAiSdk } from './chat-request.ts'
+import { agUiRequest, chatRequest as chatOfAiSdk } from './chat-request.ts'
 import { chatRequest, responsesRequest } from './openai-request.ts'
 import type { Right } from './options.ts'
 import * as shapes from './schemas.ts'
@@ -509,6 +509,15 @@ export const routes = {
     rights: ['run'],
     query: z.strictObject({ team: teamName }),
     answers: { 204: { description: 'nothing is under way any more' } },
+  }),
+  runAgUi: route({
+    method: 'POST',
+    path: '/ag-ui/:team',
+    summary: 'Answers a message in the events of AG-UI, or goes on behind its interrupts',
+    rights: ['run'],
+    body: agUiRequest,
+    answers: { 200: { description: 'events of the run', types: ['text/event-stream'] } },
+    errors: [400, 404, 409, 422, 429, 503],
   }),
   live: route({ ...probe, path: '/livez', summary: 'Says whether the process works: else it is to be restarted' }),
   ready: route({ ...probe, path: '/readyz', summary: 'Says whether tasks are taken now' }),

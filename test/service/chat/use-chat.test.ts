@@ -213,6 +213,8 @@ t.test('a message that is answered anew, or was changed, goes on from what was s
   await talk.sendMessage({ text: 'recall' })
   t.equal(talk.answer, 'say one|recall|recall ')
   t.same(await loaded(), JSON.parse(JSON.stringify(talk.messages)))
+  await talk.regenerate()
+  t.equal(talk.answer, 'say one|recall|recall ', 'also in what was answered anew before')
   await talk.regenerate({ messageId: talk.messages[1]!.id })
   t.same(texts(), ['say one', 'one '])
   await talk.sendMessage({ text: 'recall' })

@@ -165,6 +165,10 @@ const visits: Record<Operation, Visit> = {
     await send('POST', '/api/chat', { body: chatOf('ask') })
     return [await send('DELETE', '/api/chat/talk')]
   },
+  async runAgUi({ send }) {
+    const messages = [{ id: 'm', role: 'user', content: 'go' }]
+    return [await send('POST', '/ag-ui/desk', { body: { threadId: 'talk', runId: 'first', messages } })]
+  },
   async chatCompletions({ send }) {
     const body = { model: 'desk', messages: [{ role: 'user', content: 'go' }] }
     const streamed = { body: { ...body, stream: true } }
