@@ -127,11 +127,15 @@ interface Resumed {
 
 /** Returns what an interrupt is about, and the answer to it. Whatever does not agree to a call is a no. */
 export function answeredIn({ interruptId, status, payload }: Resumed) {
-  const [runId = '', seq, questionId = '', digest = ''] = interruptId.split('.')
+  const [runId = '', seq = '', questionId = '', digest = ''] = interruptId.split('.')
   const { approved, reason, input } = Object(payload) as { approved?: unknown; reason?: unknown; input?: unknown }
   const isYes = status === 'resolved' && approved === true
   const yes = { approved: true as const, ...(input !== undefined && { input }) }
   const no = { approved: false as const, ...(typeof reason === 'string' && { reason }) }
   const answer = digest !== '' ? (isYes ? yes : no) : typeof payload === 'string' ? payload : ''
-  return { runId, after: Number(seq), given: { questionId, answer, ...(digest !== '' && { digest }) } }
+  return {
+    runId,
+    after: /^\d{1,15}$/.test(seq) ? Number(seq) : undefined,
+    given: { questionId, answer, ...(digest !== '' && { digest }) },
+  }
 }

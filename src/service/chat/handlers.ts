@@ -104,9 +104,10 @@ export function chatHandlers({ settings, teams, tasks, keys, streams }: Service)
       metadata: { [CHAT_MESSAGE]: messageId },
       ...(begun && { messages: await saidIn(before(runs, messageId), branches) }),
     }
-    if (await tasks.begunBy(keyed)) return tasks.find(id, caller, [])
     const start = () => tasks.start({ served, query, options, caller, request, keyed })
-    const found = await keys.begin(keyed, () => tasks.isKnown(id), start)
+    const join = async () =>
+      (await tasks.begunBy(keyed)) ? tasks.find(id, caller, []) : keys.begin(keyed, () => tasks.isKnown(id), start)
+    const found = await join().catch(unlessForgotten)
     await written(found) // a client that is cut off behind the first words finds it
     return found
   }
@@ -282,6 +283,12 @@ async function untilAsked({ run }: FoundTask, questionId: string, signal: AbortS
       if ('questionId' in event && event.questionId === questionId) isAsked = event.type === 'question'
     if (!isAsked || isOver(run) || systemClock.monotonic() > late) return
   }
+}
+
+/** Says in words of chats that a message was answered, and its answer is not kept. */
+function unlessForgotten(error: unknown): never {
+  if (!(error instanceof HttpError) || error.code !== 'CONFLICT') throw error
+  throw new HttpError('CONFLICT', 'messages: the answer to the last one is not kept any more. Send it with a new id.')
 }
 
 /** A question that is not open any more was answered by the same request, which is sent again, or elsewhere. */
