@@ -101,14 +101,14 @@ const custom = (name: string, value: object): Event => ({ type: 'CUSTOM', name: 
 
 /** An interrupt, whose id names the run, how far it was told, the question, and what an approval has shown. */
 function interruptOf(question: Asked, seq: number): object {
-  const { runId, questionId, kind, text, choices, callId, digest = '', answerBy } = question
+  const { runId, questionId, kind, text, choices, form, callId, digest = '', answerBy } = question
   const isApproval = kind === 'approval'
   return {
     id: [runId, seq, questionId, digest].join('.'),
     reason: isApproval ? 'tool_call' : 'input_required',
     message: text,
     ...(callId !== undefined && { toolCallId: callId }),
-    responseSchema: isApproval ? APPROVAL : { type: 'string', ...(choices && { enum: choices }) },
+    responseSchema: isApproval ? APPROVAL : (form ?? { type: 'string', ...(choices && { enum: choices }) }),
     ...(answerBy !== undefined && { expiresAt: new Date(answerBy).toISOString() }),
   }
 }
@@ -132,7 +132,8 @@ export function answeredIn({ interruptId, status, payload }: Resumed) {
   const isYes = status === 'resolved' && approved === true
   const yes = { approved: true as const, ...(input !== undefined && { input }) }
   const no = { approved: false as const, ...(typeof reason === 'string' && { reason }) }
-  const answer = digest !== '' ? (isYes ? yes : no) : typeof payload === 'string' ? payload : ''
+  const said = typeof payload === 'string' ? payload : JSON.stringify(payload ?? '')
+  const answer = digest === '' ? (status === 'resolved' ? said : 'no') : isYes ? yes : no
   return {
     runId,
     after: /^\d{1,15}$/.test(seq) ? Number(seq) : undefined,

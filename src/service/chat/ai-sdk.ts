@@ -86,7 +86,7 @@ function* chunksFor(told: Told, { run, team }: FoundTask): Generator<Chunk> {
 
 /** A question as a part of the message. An approval is offered where the reader may give it. */
 function askedIn(told: Extract<Told, { kind: 'asked' | 'closed' }>): Chunk {
-  const { questionId: id, kind, agent, text, choices, callId: toolCallId, digest } = told.question
+  const { questionId: id, kind, agent, text, choices, form, callId: toolCallId, digest } = told.question
   const end = told.kind === 'closed' ? told.end : undefined
   const refusal = told.kind === 'asked' ? told.refusal : undefined
   if (kind === 'ask') {
@@ -95,6 +95,7 @@ function askedIn(told: Extract<Told, { kind: 'asked' | 'closed' }>): Chunk {
       agent,
       text,
       choices: choices ?? null,
+      form: form ?? null,
       state,
       ...(end?.answer !== undefined && { answer: end.answer }),
     }

@@ -6,6 +6,7 @@ import { answerRequest } from './schemas.ts'
 
 const MOST_ID = 200
 const id = z.string().min(1).max(MOST_ID)
+const chatId = id.refine((text) => !/~\d+$/.test(text), { error: 'an id that does not end with "~" and a number' })
 
 const chatPart = z.looseObject({ type: z.string() })
 const chatMessage = z.looseObject({
@@ -16,7 +17,7 @@ const chatMessage = z.looseObject({
 })
 
 export const chatRequest = z.looseObject({
-  id: id.describe('of the chat, which is a thread of its caller'),
+  id: chatId.describe('of the chat, which is a thread of its caller'),
   messages: z
     .array(chatMessage)
     .min(1)
@@ -28,7 +29,7 @@ export const chatRequest = z.looseObject({
 const agUiMessage = z.looseObject({ id, role: z.string(), content: z.unknown().optional() })
 
 export const agUiRequest = z.looseObject({
-  threadId: id.describe('of the conversation, which is a thread of its caller'),
+  threadId: chatId.describe('of the conversation, which is a thread of its caller'),
   runId: z.string().min(1).max(MOST_ID),
   messages: z.array(agUiMessage).describe('the last one of a user counts'),
   resume: z

@@ -95,6 +95,17 @@ t.test('whatever does not agree to a call is a no', async (t) => {
   t.same(service.done, [])
 })
 
+t.test('a question with a form is an interrupt that takes its object', async (t) => {
+  const service = await served(t)
+  const messages = [user('1', 'use ship lamp')]
+  const [interrupt] = interruptsIn(await run(service, { messages }))
+  t.match(interrupt, { reason: 'input_required', responseSchema: { required: ['street'] } })
+  const resume = (payload: unknown) => [{ interruptId: interrupt!.id, status: 'resolved', payload }]
+  await t.rejects(run(service, { messages, resume: resume({ city: 'Rome' }) }), /^422 .*street/)
+  const shipped = await run(service, { messages, resume: resume({ street: 'Main Street' }) })
+  t.match(shown(shipped).join(), /TOOL_CALL_RESULT .*Main Street/)
+})
+
 t.test('who has asked answers no approval of others, by whatever request', async (t) => {
   const service = await served(t)
   const { team, done, ask } = service

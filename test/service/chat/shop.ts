@@ -56,9 +56,21 @@ export function openShop({ state, pause = () => undefined, does }: Shop) {
         return { done: what }
       },
     })
+  const form = { type: 'object', properties: { street: { type: 'string' } }, required: ['street'] }
+  const ship = defineTool({
+    name: 'ship',
+    description: 'Ships something.',
+    input: item,
+    idempotent: true,
+    run: async ({ what }, { ask }) => ({ shipped: what, to: await ask('Where to?', { form }) }),
+  })
   return createTeam({
     agents: [
-      { name: 'shop', systemPrompt: 'Sell.', tools: [tool('find'), tool('buy', { by: 'caller' }), tool('pay', true)] },
+      {
+        name: 'shop',
+        systemPrompt: 'Sell.',
+        tools: [tool('find'), tool('buy', { by: 'caller' }), tool('pay', true), ship],
+      },
     ],
     orchestration: { strategy: 'sequential' },
     models: { default: shopModel(pause) },

@@ -142,6 +142,20 @@ t.test('a question is a data part, and its answer goes with the next request', a
   t.match(talk.shown[2], /data-question .*"state":"answered","answer":"blue"/)
 })
 
+t.test('a question of a tool has its form, and another answer leaves it open', async (t) => {
+  const { chat } = await served(t)
+  const talk = chat('c')
+  await talk.sendMessage({ text: 'use ship lamp' })
+  const question = talk.lastMessage!.parts.find(({ type }) => type === 'data-question')
+  t.match(question, { data: { form: { required: ['street'] }, choices: null, state: 'open' } })
+  const send = (answer: string) =>
+    talk.sendMessage(undefined, { body: { answers: [{ questionId: Reflect.get(question!, 'id'), answer }] } })
+  await send('{"city":"Rome"}')
+  t.match([talk.status, talk.errors], ['error', [/street/]])
+  await send('{"street":"Main Street"}')
+  t.match([talk.status, talk.answer], ['ready', /Main Street/])
+})
+
 t.test('a request that is sent again joins: nothing is done, answered or shown twice', async (t) => {
   const { team, done, chat, ask } = await served(t)
   const messages = [{ id: 'm', role: 'user', parts: [{ type: 'text', text: 'use buy lamp' }] }]
@@ -275,6 +289,7 @@ t.test('what no team takes is refused by its name', async (t) => {
   })
   const table: [body: unknown, status: number, detail: RegExp][] = [
     [{ id: 'c', messages: [] }, 422, /messages/],
+    [{ ...said([]), id: 'c~1' }, 422, /id: an id that does not end with/],
     [said([]), 400, /messages\[0\]: It has no words/],
     [said([{ type: 'file', mediaType: 'image/png', url: 'data:nonsense' }]), 400, /messages\[0\]\.parts\[0\]/],
     [{ id: 'c', messages: [{ id: 'm', role: 'system', parts: [] }] }, 400, /messages\[0\]\.role/],
