@@ -22,7 +22,7 @@ export function endsOnce(name: string, seconds: { plain: number; deep: number },
         rate: 4,
         seed,
         faults: [...processFaults(3_000), ...engine.faults],
-        asking: Number(DRAMATIS_NEMESIS_ASKING ?? howMany(0, 2) / 10),
+        asking: Number(DRAMATIS_NEMESIS_ASKING ?? howMany(1, 2) / 10),
         patienceMs: engine.patienceMs,
       })
       const { ends: _, ...counted } = report

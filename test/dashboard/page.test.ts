@@ -28,6 +28,20 @@ t.test('a task is given, watched and answered, in any script', inBrowser, async 
   t.same(complaints, [])
 })
 
+t.test('an answer in a schema is shown by its fields', inBrowser, async (t) => {
+  const answer = { text: 'Refunded.', order: { id: 'A-7', cents: 1_250 }, lines: ['lamp', 'bulb'], note: null }
+  const { url, team } = await served(t, {
+    agents: { worker: defineAgent({ receive: () => JSON.stringify(answer) }) },
+    options: { output: z.looseObject({ text: z.string() }) },
+  })
+  await team.execute('Refund it.', { threadId: 'ann' })
+  const { page, complaints } = await open(t, `${url}#/chat?thread=ann`)
+  const shown = page.getByRole('region', { name: 'Answer' })
+  await shown.getByText('A-7').waitFor()
+  t.equal(await shown.textContent(), 'textRefunded.orderidA-7cents1250lines1.lamp2.bulbnotenull')
+  t.same(complaints, [])
+})
+
 t.test('an approval is allowed, denied with a reason, and allowed with another input', inBrowser, async (t) => {
   const { url, paid } = await served(t)
   const { page } = await open(t, `${url}#/chat`)

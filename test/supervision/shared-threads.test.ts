@@ -82,6 +82,29 @@ t.test('an agent that is ended leaves its thread to the others', async (t) => {
   t.equal(await ask(team, 'bob'), 'yes')
 })
 
+t.test(
+  'the last agents that leave end their thread, and are gone when it is; who comes next has another',
+  async (t) => {
+    for (const together of [false, true]) {
+      const alive = watchThreads(t)
+      const team = speakers(t, ['ann', 'bob'])
+      await team.start()
+      const [thread] = alive
+      const ann = team.removeAgent('ann')
+      if (!together) {
+        await ann
+        t.equal(alive.size, 1, 'it has an agent still')
+      }
+      await Promise.all([ann, team.removeAgent('bob')])
+      t.equal(alive.size, 0)
+      await team.addAgent({ name: 'cat', isolation: 'shared' })
+      t.equal(await ask(team, 'cat'), 'yes')
+      t.equal(alive.size, 1)
+      t.notOk(alive.has(thread!))
+    }
+  },
+)
+
 t.test('a thread that ends takes all along: turns and messages go on, and nobody is charged', async (t) => {
   const answers = gate()
   const model = new FakeModel(async () => {

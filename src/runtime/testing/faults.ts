@@ -1,4 +1,5 @@
 /** Faults of a rehearsal: how they are put into turns, and its options. */
+import { YES } from '../../actors/definition/approval.ts'
 import type { AgentContext, Outcome } from '../../actors/definition/context.ts'
 import type { AgentDefinition, AgentHandlers } from '../../actors/definition/definition.ts'
 import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/definition/model.ts'
@@ -222,23 +223,27 @@ type Question = Extract<RuntimeEvent, { type: 'question' }>
 const LONGEST_THOUGHT_MS = 10_000
 /** Odds that somebody of several who have to agree says it twice. */
 const DOUBLE = 0.25
+/** Odds that who began the run agrees to a call in it. */
+const OWN = 0.25
 /** Odds that somebody is late. */
 const LATE_ODDS = 0.5
 
 /**
  * `answer`: `by` is one of those whom an approval is for; undefined for whoever is asked. `isLate`: checks whether a
- * question is answered when its time is up.
+ * question is answered when its time is up. `caller`: of the run, who tries to agree to what he has asked for himself.
  */
 export function person(
   seed: number,
   clock: Scheduler,
   answer: (questionId: string, text: string, by: Answerer | undefined) => Promise<void>,
   isLate: (question: Question) => boolean = () => false,
+  caller?: string,
 ) {
   const dice = new Dice(seed, 'person')
+  const ownDice = new Dice(seed, 'caller')
   const open = new Set<Timer>()
-  const later = (questionId: string, words: string, by?: Answerer, notBefore = 0) => {
-    const timer = clock.timer(notBefore + dice.upTo(LONGEST_THOUGHT_MS), () => {
+  const later = (questionId: string, words: string, by?: Answerer, notBefore = 0, thinks = dice) => {
+    const timer = clock.timer(notBefore + thinks.upTo(LONGEST_THOUGHT_MS), () => {
       open.delete(timer)
       answer(questionId, words, by).catch(() => {}) // it was withdrawn meanwhile, or takes no more of him
     })
@@ -246,9 +251,13 @@ export function person(
   }
   return {
     asked(question: Question): void {
-      const { questionId, text, choices, groups = [], quorum = 1, answerBy = 0 } = question
+      const { questionId, kind, text, choices, by: whose, groups = [], quorum = 1, answerBy = 0 } = question
       const lateMs = isLate(question) ? Math.max(0, answerBy - clock.now()) + 1 : 0
       const words = () => (choices ? dice.pick(choices) : `[rehearsal] an answer to: ${text}`)
+      const isOwn = whose === 'caller' && caller !== undefined
+      if (kind === 'approval' && caller !== undefined && !isOwn && ownDice.chance(OWN))
+        later(questionId, YES, { id: caller, groups }, 0, ownDice)
+      if (isOwn) return later(questionId, words(), { id: caller, groups }, lateMs)
       if (groups.length === 0 && quorum === 1) return later(questionId, words(), undefined, lateMs)
       for (let n = 1; n <= quorum; n++) {
         const by = { id: `rehearsal-${n}`, groups }

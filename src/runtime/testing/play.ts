@@ -157,7 +157,7 @@ export async function playSeed(
   let sign: DramatisError | undefined
   const answers = async (questionId: string, answer: string, by?: Answerer) =>
     run?.answer(questionId, answer, by && { by })
-  const answerer = person(seed, clock, answers, faults.isLate)
+  const answerer = person(seed, clock, answers, faults.isLate, caller)
   const speaker = speaking(seed, clock, steer, async ({ text, after: _, ...how }) => run?.steer(text, how))
   const watched = team.events.subscribe((event) => {
     if (event.type === 'question') answerer.asked(event)

@@ -42,6 +42,38 @@ export const Verbatim = ({ text }: { text: string }): JSX.Element => (
   </pre>
 )
 
+/** Depth below which data is shown as JSON, and fields or items of one value that are shown. */
+const DEEPEST = 6
+const MOST_ROWS = 200
+
+/** Shows JSON with the names of its fields, as a person reads it. */
+export function Data({ value, depth = 0 }: { value: unknown; depth?: number }): JSX.Element {
+  if (typeof value !== 'object' || value === null) return <Words text={String(value)} />
+  const all = Object.entries(value)
+  if (all.length === 0 || depth === DEEPEST) return <Words text={JSON.stringify(value)} />
+  const rows = all.slice(0, MOST_ROWS).map(([name, each]) => (
+    <div key={name}>
+      <dt class="dim">
+        <Words text={Array.isArray(value) ? `${Number(name) + 1}.` : name} />
+      </dt>
+      <dd>
+        <Data value={each} depth={depth + 1} />
+      </dd>
+    </div>
+  ))
+  return (
+    <dl class="data">
+      {rows}
+      {all.length > MOST_ROWS && (
+        <div>
+          <dt class="dim">…</dt>
+          <dd>{all.length - MOST_ROWS} more</dd>
+        </div>
+      )}
+    </dl>
+  )
+}
+
 export const Failure = ({ text }: { text: string }): JSX.Element | null =>
   text === '' ? null : (
     <p class="failure" role="alert">

@@ -7,7 +7,7 @@ import { AtWork } from './at-work.tsx'
 import { money, moneyOf, useCosts } from './folds.ts'
 import { AskForm, Questions } from './forms.tsx'
 import { live, messagesOf, now, version } from './live.ts'
-import { Button, Failure, Find, List, PlaceLink, useSending } from './parts.tsx'
+import { Button, Data, Failure, Find, List, PlaceLink, useSending } from './parts.tsx'
 import { goTo, linkTo, place, session } from './place.ts'
 import { ask, Refused, taskPath } from './service.ts'
 import { answerOf, askMore, hasEnded, hasMore, questions, refresh, tasks, useAnswer, useTask } from './tasks.ts'
@@ -48,17 +48,19 @@ function TaskDetail({ id }: { id: string }): JSX.Element {
   )
 }
 
-/** Shows the answer as it is written, then as it is. */
+/** Shows the answer as it is written, then as it is: by its fields if it has some. */
 export function Answer({ task }: { task: Task }): JSX.Element | null {
   const written = useAnswer(hasEnded(task.status) ? undefined : task.id)
   const text = task.answer ?? written ?? answerOf(task.id)
   if (text === undefined || text === '') return null
   return (
     <section class="answer" aria-label="Answer" aria-live="polite">
-      <Markdown text={text} />
+      {isFields(task.data) ? <Data value={task.data} /> : <Markdown text={text} />}
     </section>
   )
 }
+
+const isFields = (data: unknown): boolean => typeof data === 'object' && data !== null
 
 export const TaskError = ({ task: { error } }: { task: Task }): JSX.Element | null =>
   error && (

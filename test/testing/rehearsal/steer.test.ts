@@ -1,7 +1,10 @@
-/** Rehearsed people: words to a run while it works, which the seed moves, and answers that come too late. */
+/**
+ * Rehearsed people: words to a run while it works, which the seed moves, answers that come too late, and those of who
+ * began the run.
+ */
 import t from 'tap'
 import { z } from 'zod'
-import { defineTool, type MultiAgentPatternOptions } from '../../../src/index.ts'
+import { type ApprovalPolicy, defineTool, type MultiAgentPatternOptions } from '../../../src/index.ts'
 import { rehearse } from '../../../src/testing.ts'
 import { howMany } from '../../how-many.ts'
 import { calls, FakeModel } from '../../models/fake-model.ts'
@@ -84,18 +87,18 @@ t.test('words of a plan are checked, and stand in what plays a failure again', a
   t.match(failures[0]!.replay, '"steer":[{"text":"In metres.","after":"model"}]')
 })
 
-t.test('a person may be late: the call of the tool is not approved then', async (t) => {
-  const outputs: string[] = []
+/** An agent that pays if it may, and says what came of it. */
+function payer(approval: true | ApprovalPolicy): () => MultiAgentPatternOptions {
   const pay = defineTool({
     name: 'pay',
     description: 'Pays.',
     input: z.object({}),
-    approval: true,
+    approval,
     answerWithinMs: 60_000,
     readOnly: true,
     run: () => 'paid',
   })
-  const make = (): MultiAgentPatternOptions => ({
+  return () => ({
     agents: [{ name: 'ann', tools: [pay] }],
     orchestration: { strategy: 'sequential' },
     models: {
@@ -108,9 +111,32 @@ t.test('a person may be late: the call of the tool is not approved then', async 
       ),
     },
   })
+}
+
+t.test('a person may be late: the call of the tool is not approved then', async (t) => {
+  const outputs: string[] = []
   const check = (outcome: object) => void outputs.push(JSON.stringify(outcome))
-  const { failures } = await rehearse(make, { query: 'Pay.', seeds: SEEDS, faults: ['late'], check })
+  const { failures } = await rehearse(payer(true), { query: 'Pay.', seeds: SEEDS, faults: ['late'], check })
   t.same(failures, [])
   const late = outputs.filter((output) => output.includes('within 60000 ms')).length
   t.ok(late > 0 && late < SEEDS, `${late} of ${SEEDS} are late`)
+})
+
+t.test('who began the run tries to approve its calls, and is one of those who may, or changes nothing', async (t) => {
+  const played = async (by: 'others' | 'anybody' | 'caller', caller?: string) => {
+    const outputs: string[] = []
+    const { failures } = await rehearse(payer({ by, groups: ['finance'] }), {
+      query: 'Pay.',
+      ...(caller !== undefined && { caller }),
+      seeds: SEEDS,
+      check: (outcome) => void outputs.push(outcome.ok ? outcome.message.content : outcome.error.code),
+    })
+    t.same(failures, [])
+    const paid = outputs.filter((output) => output === 'paid').length
+    t.ok(paid > 0 && paid < SEEDS, `${by}: ${paid} of ${SEEDS} are paid`)
+    return outputs
+  }
+  t.same(await played('others', 'joe'), await played('others'))
+  t.strictNotSame(await played('anybody', 'joe'), await played('anybody'))
+  await played('caller', 'joe')
 })
