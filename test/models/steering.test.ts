@@ -205,7 +205,7 @@ t.test('words give one round more than maxRounds', async (t) => {
   t.equal(await person.receipts[0]!.settled, 'read')
 
   const again = new Person()
-  const { team: other } = steered(
+  const { team: other, model } = steered(
     t,
     async (_request, nth) => {
       if (nth === 0) await again.says('Look twice.')
@@ -214,7 +214,8 @@ t.test('words give one round more than maxRounds', async (t) => {
     { agents: [{ name: 'ann', maxRounds: 2, tools: [looking(async () => {})] }] },
   )
   again.run = other.launch('go')
-  t.match(await again.run.result, { success: false, error: { code: 'TASK_REFUSED' } }, 'two rounds, and one more')
+  t.match(await again.run.result, { success: false, error: { code: 'TASK_REFUSED' } })
+  t.equal(model.requests.length, 3, 'two rounds, and one more')
 })
 
 const looking = (during: () => Promise<unknown>) =>
