@@ -143,7 +143,7 @@ t.test('the accounts have what the provider has billed, whenever the service die
     let ended: Told | undefined
     while (!ended) {
       const billed = new Map([...TENANTS, null].map((tenant) => [tenant, play.billed(tenant)]))
-      const death = kills < KILLS ? deathOf(dice) : undefined
+      const death = kills === 0 ? { call: 2 } : kills < KILLS ? deathOf(dice) : undefined
       const told = await play.live(t, folder, server.baseURL, death)
       ended = told.find(({ at }) => at === 'end')
       if (!ended) kills += 1
