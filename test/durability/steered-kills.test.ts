@@ -19,7 +19,7 @@ import { howMany } from '../how-many.ts'
 import { folderOf } from './log-folders.ts'
 
 const { DRAMATIS_KILLS, SEED } = process.env
-const KILLS = Number(DRAMATIS_KILLS ?? howMany(10, 200))
+const KILLS = Number(DRAMATIS_KILLS ?? howMany(20, 200))
 
 const program = fileURLToPath(new URL('../fixtures/durability/steered.js', import.meta.url))
 const preload = new URL('../fixtures/durability/dies-at-write.js', import.meta.url).href

@@ -191,7 +191,12 @@ export class TeamShard implements Shard {
   async #done(sent: Exclude<SentAsk, { ask: 'request' }>): Promise<unknown> {
     const run = this.#team.getRun(sent.runId)
     if (!run) throw new UnknownRunError(`no run has the id "${sent.runId}".`, { runId: sent.runId })
-    if (sent.ask === 'questions' || sent.ask === 'tasks' || sent.ask === 'usage') return run[sent.ask]
+    if (sent.ask === 'tasks' || sent.ask === 'usage') return run[sent.ask]
+    if (sent.ask === 'questions') {
+      const { questions } = run
+      if (questions.length > 0) await this.#team.flush() // what a person has seen is still asked after a crash
+      return questions
+    }
     if (sent.ask === 'cancel') await run.cancel(sent.reason)
     if (sent.ask === 'steer') {
       const { id, at, text, to, by } = await run.steer(sent.words, sent.options)
