@@ -7,7 +7,7 @@ import { answerInLog } from '../../src/runtime/views/recorded-runs.ts'
 import { nextTurn } from '../../src/shared/timers.ts'
 import { virtualClock } from '../../src/testing.ts'
 import { MemoryDisk, MemoryStore } from '../durability/memory-store.ts'
-import { given, silent } from '../kit/team.ts'
+import { given, heard, silent } from '../kit/team.ts'
 import { asked, callerModule, desk, toolModule } from './desk.ts'
 import { doing, refusal } from './tools.ts'
 
@@ -61,8 +61,32 @@ t.test('two questions of one call are two, and one that its tool gives up is wit
   const { team, result } = await begun(t, ({ ask }) => Promise.race([ask('Left?'), ask('Right?')]))
   const [left, right] = team.questions('one')
   t.match([left, right], [{ text: 'Left?' }, { text: 'Right?' }])
+  const closed = heard(team, 'question.closed', ({ questionId, how }) => ({ questionId, how }))
   await team.answer(right!.questionId, 'this way')
   t.match(await result, { success: true, finalOutput: 'this way' })
+  t.same(team.questions('one'), [])
+  t.same(closed, [
+    { questionId: right!.questionId, how: 'answered' },
+    { questionId: left!.questionId, how: 'withdrawn' },
+  ])
+})
+
+t.test('a question that its tool does not wait for ends with the call, and ends nothing else', async (t) => {
+  let late: ToolContext['ask'] | undefined
+  const { team, result } = await begun(t, async ({ ask }, sleep) => {
+    late = ask
+    void ask('Now?', { answerWithinMs: 10 })
+    const asked = ask('Later?')
+    await sleep(1_000)
+    return asked
+  })
+  await team.clock.advance(20)
+  t.match(team.questions('one'), [{ text: 'Later?' }])
+  await team.getRun('one')!.cancel('enough')
+  t.match(await result, { success: false })
+  await team.clock.advance(1_000)
+  t.match(await refusal(late!('After all?')), { code: 'CANCELLED' })
+  t.same(team.questions('one'), [])
 })
 
 t.test('a form takes what fits its schema, or a no; anything else leaves the question open', async (t) => {
@@ -89,12 +113,26 @@ t.test('a form takes what fits its schema, or a no; anything else leaves the que
 })
 
 t.test('a question that nobody could be asked fails its tool, with what to do', async (t) => {
-  const wrong = { choices: [], form: { type: 'object' } }
-  const { result } = await begun(t, async ({ ask }) => {
-    const { message } = await refusal(ask('Which?', { form: wrong.form, choices: ['a'] }))
-    return `${message} ${(await refusal(ask(''))).message} ${(await refusal(ask('Which?', { choices: [] }))).message}`
+  const cyclic: { of?: object } = {}
+  cyclic.of = cyclic
+  const wrong: [question: string, options: object, RegExp][] = [
+    ['', {}, /question is ""/],
+    ['Which?', { choices: [] }, /choices is an empty list/],
+    ['Which?', { choices: ['a'], form: { type: 'object' } }, /form is .* no choices beside it/],
+    ['Which?', { form: cyclic }, /ask: form: form/],
+    ['Which?', { ask: 'approval', tool: 'pay' }, /ask: ask: there is no such field/],
+    ['Which?', { key: 7 }, /ask: key: it is 7/],
+  ]
+  const { team, result } = await begun(t, async ({ ask }) => {
+    const said: string[] = []
+    for (const [question, options] of wrong) said.push((await refusal(ask(question, options))).message)
+    void ask('One?', { key: 'k' })
+    return [...said, (await refusal(ask('Another?', { key: 'k' }))).message].join('\n')
   })
-  t.match(await result, { finalOutput: /form is .* no choices beside it.*question is .*choices is / })
+  const finalOutput = (await result).finalOutput ?? ''
+  for (const [i, [, , text]] of wrong.entries()) t.match(finalOutput.split('\n')[i], text)
+  t.match(finalOutput, /"k" is the key of another question/)
+  t.same(team.questions('one'), [])
   for (const isolate of [true, false]) {
     const { call } = desk(t, [{ module: toolModule('asking'), ...(isolate && { isolate }) } as never])
     t.match((await call('asking', {})).outcomes, [{ code: 'TOOL_FAILED', message: /another thread.*Give it inline/ }])
@@ -102,14 +140,14 @@ t.test('a question that nobody could be asked fails its tool, with what to do', 
 })
 
 /** A desk that asks where to ship a thing, and ships it. `sent`: the keys of the calls. */
-function shop(t: Test, disk: MemoryDisk, sent: string[], idempotent: boolean, startAt: number) {
+function shop(t: Test, disk: MemoryDisk, sent: string[], idempotent: boolean, startAt: number, question = 'Where to?') {
   const ship = defineTool({
     name: 'ship',
     description: 'Ships.',
     input: z.object({}),
     idempotent,
     async run(_input, { ask, idempotencyKey }) {
-      const where = await ask('Where to?')
+      const where = await ask(question)
       sent.push(idempotencyKey)
       return where
     },
@@ -166,4 +204,22 @@ t.test('after a restart a tool that may run again finds its question, and one th
       t.match(await after.team.getRun('one')!.result, expected, `idempotent: ${idempotent}, answered: ${answered}`)
       t.equal(sent.length, idempotent ? 1 : 0)
     }
+})
+
+t.test('after a restart another question is asked, whatever the first was answered', async (t) => {
+  const [disk, sent] = [new MemoryDisk(), [] as string[]]
+  const before = shop(t, disk, sent, true, 0)
+  await before.team.start()
+  before.team.launch(asked('ship', {}), { runId: 'one' })
+  const { questionId } = await questionOf(before)
+  await before.team.flush()
+  await before.team.close()
+  const store = new MemoryStore(disk)
+  await answerInLog(store, questionId, 'north', { by: { id: 'eve' } }).then(() => store.close())
+  const after = shop(t, disk, sent, true, 0, 'Where to at last?')
+  await after.team.start()
+  const question = await questionOf(after)
+  t.match(question, { text: 'Where to at last?' })
+  await after.team.answer(question.questionId, 'south')
+  t.match(await after.team.getRun('one')!.result, { success: true, finalOutput: /south/ })
 })

@@ -74,11 +74,13 @@ export async function runTool(tool: ToolDefinition, input: unknown, caller: Tool
   const { agent, runId, tenant, idempotencyKey, log, signal } = caller
   if (signal.aborted) throw reasonOf(signal, tool.name, agent)
   const ending = new AbortController()
+  const asking = new AbortController() // also over when the tool has ended
   let cut = (_error: DramatisError) => {}
   const cutOff = new Promise<never>((_resolve, reject) => {
     cut = (error) => {
       reject(error) // reject first: the caller gets this error, however the tool reacts to its signal
       ending.abort(error)
+      asking.abort(error)
     }
   })
   cutOff.catch(() => {}) // also after the tool has ended
@@ -96,16 +98,23 @@ export async function runTool(tool: ToolDefinition, input: unknown, caller: Tool
     progress: (note) => {
       if (notes-- > 0) caller.progress(String(note).slice(0, LONGEST_NOTE))
     },
-    ask: async (question, options = {}) => {
+    ask: (question, options = {}) => {
       const { person } = caller
-      if (!person) throw cannotAsk(tool.name, agent)
-      return limit.without(person, () => person.ask(question, options, ending.signal))
+      const ask = async () => {
+        if (!person) throw cannotAsk(tool.name, agent)
+        asking.signal.throwIfAborted()
+        return limit.without(person, () => person.ask(question, options, asking.signal))
+      }
+      const answer = ask()
+      answer.catch(() => {}) // the tool may await it later, or not at all
+      return answer
     },
   }
   try {
     return await Promise.race([performed(tool, input, context, caller), cutOff])
   } finally {
     notes = 0
+    asking.abort(new CancelledError(`The call of the tool "${tool.name}" is over.`, { tool: tool.name, agent }))
     limit.cancel()
     stop()
   }

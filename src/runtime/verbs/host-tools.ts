@@ -6,9 +6,17 @@ import { approvalOf, approvedInput, type GivenAnswer } from '../../actors/defini
 import type { AssignedTools } from '../../actors/definition/assignment.ts'
 import type { Verb } from '../../actors/definition/role.ts'
 import { checkBySchema } from '../../actors/definition/schema.ts'
-import { ANY_OTHER, type Logger, type LogLevel, type ToolDefinition } from '../../actors/definition/tool.ts'
+import {
+  ANY_OTHER,
+  type Logger,
+  type LogLevel,
+  noSuchField,
+  type ToolAskOptions,
+  type ToolDefinition,
+} from '../../actors/definition/tool.ts'
 import { GrantedKeys } from '../../actors/turn/granted.ts'
 import { runTool, type ToolCaller } from '../../actors/turn/run-tool.ts'
+import { jsonFormOf } from '../../mailbox/json.ts'
 import { environment } from '../../shared/environment.ts'
 import {
   ConfigurationError,
@@ -313,7 +321,7 @@ export class HostTools {
   #caller(waiter: VerbWaiter, call: Begun, signal: AbortSignal, keys: GrantedKeys | undefined): ToolCaller {
     const { agent, run } = waiter
     const { clock, logger } = this.#core
-    let asked = 0
+    const asked = new Set<string>()
     return {
       agent: agent.name,
       runId: run.id,
@@ -325,13 +333,12 @@ export class HostTools {
       timer: (ms, task, limit) => clock.timer(ms, task, limit),
       person: {
         monotonic: () => clock.monotonic(),
-        ask: async (question, { key = `${asked++}`, ...options }, withdrawn) => {
-          const said = { question, ...options }
-          const of = {
-            ...waiter,
-            ofTool: waiter.callId,
-            callId: v5(JSON.stringify([run.id, call.callId, key]), QUESTIONS),
-          }
+        ask: async (question, options, withdrawn) => {
+          const { key = `${asked.size}`, ...said } = askedIn(question, options)
+          if (asked.has(key)) throw wrongAsk('key', `${shown(key)} is the key of another question of the call`)
+          asked.add(key)
+          const id = v5(JSON.stringify([run.id, call.callId, key, said]), QUESTIONS)
+          const of = { ...waiter, ofTool: waiter.callId, callId: id }
           return (await this.#ask(of, keys ? keys.data(said) : said, withdrawn)) as string
         },
       },
@@ -354,6 +361,20 @@ function keysIn({ settings }: Agent, { redacted }: Partial<ToolCall>): GrantedKe
   const names = settings.env.filter((name) => redacted.includes(name))
   return GrantedKeys.of(picked(environment(), names), names)
 }
+
+/** Returns the question of a tool as it is asked. Fields that only the runtime has are refused. */
+function askedIn(question: string, options: ToolAskOptions) {
+  const { choices, form, answerWithinMs, key, ...others } = Object(options) as ToolAskOptions
+  const [unknown] = Object.keys(others)
+  if (unknown !== undefined) throw wrongAsk(unknown, noSuchField(unknown, ['choices', 'form', 'answerWithinMs', 'key']))
+  if (key !== undefined && typeof key !== 'string') throw wrongAsk('key', `it is ${shown(key)}; accepted: a text`)
+  const read = jsonFormOf(form ?? null, 'form')
+  if (read.issue) throw wrongAsk('form', `${read.issue.path} is ${read.issue.got}; accepted: a JSON schema`)
+  const given = { choices, answerWithinMs, key, form: read.value ?? undefined }
+  return { question, ...given } as { question: string } & ToolAskOptions
+}
+
+const wrongAsk = (path: string, why: string) => new MessageRejectedError(`ask: ${path}: ${why}.`, { path })
 
 function named({ name, callId }: Partial<ToolCall>): { name: string; callId: string } {
   for (const [path, value] of Object.entries({ name, callId }))

@@ -421,7 +421,9 @@ function formWords(form: object): string {
     const { type = 'any', enum: values }: { type?: unknown; enum?: unknown } = Object(field)
     return [
       Array.isArray(required) && required.includes(name) ? name : `${name}?`,
-      Array.isArray(values) ? values.join(' | ') : type,
+      Array.isArray(values)
+        ? values.map((value) => (typeof value === 'string' ? value : shown(value))).join(' | ')
+        : type,
     ]
   })
   return `Answer "no", or in JSON: ${JSON.stringify(Object.fromEntries(fields))}`
