@@ -100,6 +100,7 @@ function joinedAgents(agents: readonly Item[]): Item {
   const rank = ({ status }: Item) => WORST_FIRST.indexOf(String(status))
   const [first = {}] = [...agents].sort((one, other) => rank(one) - rank(other))
   const sum = (field: string) => agents.reduce((all, agent) => all + Number(own(agent, field)), 0)
+  if (first.queued === undefined) return { ...first, restarts: sum('restarts') } // for a caller with a tenant
   const lastBeatMs = Math.min(...agents.map((agent) => Number(agent.lastBeatMs)))
   const usage = agents.map((agent) => Object(agent.usage) as Record<string, number>).reduce(added)
   return { ...first, queued: sum('queued'), inFlight: sum('inFlight'), restarts: sum('restarts'), lastBeatMs, usage }

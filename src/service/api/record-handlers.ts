@@ -36,13 +36,20 @@ type Shown = z.infer<typeof agent>
 
 export const agentHandlers = {
   listAgents({ served, caller: { tenant }, query: { context, progress } }) {
-    const health = served.team.health()
-    const agents = served.team.listAgents().map((instance) => ({
-      ...agentIn(served, instance, health),
-      ...(tenant !== undefined && { usage: NO_TOKENS }), // it is that of all tenants
-      ...(context === '1' && { context: contextOf(instance) }),
-      ...(progress === '1' && { progress: instance.getProgress() ?? null }),
-    }))
+    const { team } = served
+    const health = team.health()
+    const agents = team.listAgents().map((instance) => {
+      const { queued, inFlight, lastBeatMs, usage, ...shown } = agentIn(served, instance, health)
+      const isOfAll = tenant === undefined // figures of an agent are sums over all tenants
+      const now = progress === '1' && instance.getProgress()
+      const isTheirs = now && (isOfAll || team.getRun(now.runId, { tenant }))
+      return {
+        ...shown,
+        ...(isOfAll ? { queued, inFlight, lastBeatMs, usage } : { usage: NO_TOKENS }),
+        ...(context === '1' && { context: isOfAll ? contextOf(instance) : null }),
+        ...(progress === '1' && { progress: isTheirs ? now : null }),
+      }
+    })
     return json({ agents })
   },
 

@@ -16,7 +16,7 @@ import { foreignSchema } from '../../json-schema/foreign-schema.ts'
 import { BODY_HASH, CALLER } from '../../runtime/host/run.ts'
 import { readPosition, readTypes } from '../../runtime/runs/events.ts'
 import { type ToldEvent, toldBy, wantedEvents } from '../../runtime/runs/told-events.ts'
-import type { Columns } from '../../runtime/views/digest-line.ts'
+import { type Columns, NONE } from '../../runtime/views/digest-line.ts'
 import { onAbort } from '../../shared/on-abort.ts'
 import { CHAT_MESSAGE } from '../chat/handlers.ts'
 import { listsOf } from '../digest/columns.ts'
@@ -368,26 +368,53 @@ export const watchHandlers = (streams: Streams) =>
 const notTheirs = ({ id }: Caller): HttpError =>
   new HttpError('FORBIDDEN', `"${id}" sees the budgets of its own tenant alone; those of others take the right watch.`)
 
-/** Yields lines for a caller: one with a tenant gets what is of runs of that one, and no sums of all. */
+/**
+ * Yields lines for a caller: one with a tenant gets what is of runs of that one, and no sums of all. Its lines have
+ * places of their own for names: those that only others use never come.
+ */
 async function* linesFor({ tenant }: Caller, team: Team, lines: AsyncIterable<Digest>): AsyncIterable<Digest> {
   if (tenant === undefined) return yield* lines
   const isRunOfTheirs = (id: string) => team.getRun(id, { tenant }) !== undefined
   const isTheirs = ({ runId }: { runId: string }) => isRunOfTheirs(runId)
   let all: string[] = []
-  for await (const { names = [], message, turn, call, waits, deadLetters: _, facts, snapshot, ...line } of lines) {
-    if (snapshot) all = []
-    const known = all.length
+  let places = new Map<number, number>()
+  let told: string[] = []
+  const isRunAt = (at: number) => isRunOfTheirs(all[at] ?? '')
+  const placeOf = (at: number): number => {
+    if (at === NONE) return NONE
+    if (!places.has(at)) {
+      places.set(at, places.size)
+      told.push(all[at]!)
+    }
+    return places.get(at)!
+  }
+  for await (const {
+    names = [],
+    message,
+    turn,
+    call,
+    agent,
+    waits,
+    deadLetters: _,
+    facts,
+    snapshot,
+    ...line
+  } of lines) {
+    if (snapshot) [all, places] = [[], new Map()]
     all.push(...names)
-    const others = new Set<number>()
-    const tables = [message && listsOf(message), turn && listsOf(turn), call && listsOf(call)]
-    for (const run of new Set(tables.flatMap((table) => table?.run ?? [])))
-      if (!isRunOfTheirs(all[run] ?? '')) others.add(run)
+    told = []
+    const shown = {
+      ...(message && { message: rowsOf(message, isRunAt, placeOf) }),
+      ...(turn && { turn: rowsOf(turn, isRunAt, placeOf) }),
+      ...(call && { call: rowsOf(call, isRunAt, placeOf) }),
+      ...(agent && {
+        agent: { ...agent, agent: agent.agent.map(placeOf), queued: noneOf(agent), inFlight: noneOf(agent) },
+      }),
+    }
     yield {
       ...line,
-      ...(names.length > 0 && { names: names.map((name, at) => (others.has(known + at) ? '' : name)) }),
-      ...(message && { message: without(others, message) }),
-      ...(turn && { turn: without(others, turn) }),
-      ...(call && { call: without(others, call) }),
+      ...(told.length > 0 && { names: told }),
+      ...shown,
       ...(waits && { waits: waits.filter(isTheirs) }),
       ...(facts && { facts: facts.filter(isTheirs) }),
       ...(snapshot && {
@@ -404,14 +431,26 @@ async function* linesFor({ tenant }: Caller, team: Team, lines: AsyncIterable<Di
   }
 }
 
-const NO_SUMS = { usage: NO_TOKENS, turns: 0, failedTurns: 0, toolCalls: 0 }
+const NO_SUMS = { usage: NO_TOKENS, queued: 0, inFlight: 0, turns: 0, failedTurns: 0, toolCalls: 0 }
 
-/** Returns a table without the rows of some runs. */
-function without<Name extends string>(runs: ReadonlySet<number>, table: Columns<Name | 'run'>): Columns<Name | 'run'> {
-  if (runs.size === 0) return table
+const noneOf = ({ agent }: { agent: number[] }): number[] => agent.map(() => 0)
+
+/** Columns of places in the table of names. */
+const OF_NAMES: ReadonlySet<string> = new Set(['run', 'from', 'to', 'agent', 'name'])
+
+/** Returns the rows of a table that are of some runs, with other places for their names. */
+function rowsOf<Name extends string>(
+  table: Columns<Name | 'run'>,
+  isOfRun: (run: number) => boolean,
+  placeOf: (name: number) => number,
+): Columns<Name | 'run'> {
   const lists = listsOf(table)
-  const rows = [...lists.run.keys()].filter((row) => !runs.has(lists.run[row]!))
-  const columns = Object.entries<readonly number[]>(lists).map(([name, list]) => [name, rows.map((row) => list[row]!)])
+  const runs = new Set([...new Set(lists.run)].filter(isOfRun))
+  const rows = [...lists.run.keys()].filter((row) => runs.has(lists.run[row]!))
+  const columns = Object.entries<readonly number[]>(lists).map(([name, list]) => {
+    const kept = rows.map((row) => list[row]!)
+    return [name, OF_NAMES.has(name) ? kept.map(placeOf) : kept]
+  })
   return { rows: rows.length, ...Object.fromEntries(columns) }
 }
 

@@ -291,7 +291,10 @@ const progress = z
   .nullable()
   .describe('how far a model agent is with the message that it handles; null while it handles none')
 
-export const listedAgent = agent.extend({ context: context.optional(), progress: progress.optional() })
+/** A caller with a tenant has none of the figures that are sums over all tenants. */
+export const listedAgent = agent
+  .partial({ queued: true, inFlight: true, lastBeatMs: true })
+  .extend({ context: context.optional(), progress: progress.optional() })
 
 /** Role of an agent, without what it is told: its prompt is none of a reader's business. */
 export const agentDetail = agent.extend({

@@ -1,7 +1,11 @@
 /** Tenants over HTTP: they come from `authorize` alone, and a caller who has one sees tasks of others of that one only. */
 import t from 'tap'
+import { httpApi } from '../../../src/service/api/index.ts'
 import { DigestFold } from '../../../src/service/digest/digest-fold.ts'
-import { type Stage, stage } from './stage.ts'
+import { testTeam } from '../../../src/testing.ts'
+import { gate, silent } from '../../kit/team.ts'
+import { FakeModel } from '../../models/fake-model.ts'
+import { callerOf, type Stage, send as sendTo, stage } from './stage.ts'
 
 const BODIES: [path: string, body: object][] = [
   ['/api/tasks', { query: 'go' }],
@@ -71,7 +75,7 @@ t.test('what is about runs of all tenants is refused to a caller who has one', a
 })
 
 /** Begins to watch for a caller. Returns what folds it until a task is over. */
-async function watch({ api }: Stage, caller: string): Promise<(id: string) => Promise<DigestFold>> {
+async function watch({ api }: Pick<Stage, 'api'>, caller: string): Promise<(id: string) => Promise<DigestFold>> {
   const gone = new AbortController()
   const headers = { 'x-caller': caller, accept: 'application/x-ndjson' }
   const { body } = await api.fetch(new Request('http://localhost/api/watch', { headers, signal: gone.signal }))
@@ -119,4 +123,57 @@ t.test('a caller with a tenant watches its own runs, and has no thread of anothe
   const intrude = (caller: string) =>
     send('POST', '/api/tasks', { body: { query: 'go', threadId: 'of-zoe' }, caller }).then(({ status }) => status)
   t.same([await intrude('bob:run,operate:acme'), await intrude('op:run,operate')], [404, 200])
+})
+
+t.test('a caller with a tenant reads nothing of what agents do for others', async (t) => {
+  const [asked, held] = [gate(), gate()]
+  const model = new FakeModel(async ({ messages }) => {
+    if (JSON.stringify(messages).includes('secret')) {
+      asked.open()
+      await held.opened
+    }
+    return 'done'
+  })
+  const team = testTeam(
+    {
+      agents: [{ name: 'worker' }],
+      orchestration: {
+        strategy: 'custom',
+        async run(script, query) {
+          if (query === 'secret') await script.request(await script.spawn({ name: 'takeover' }), 'go')
+          return (await script.request('worker', query)).content
+        },
+      },
+      logger: silent,
+    },
+    { model },
+  )
+  const api = httpApi({ teams: { desk: team }, authorize: callerOf, logger: silent })
+  t.teardown(async () => {
+    held.open()
+    await api.close({ teams: true })
+  })
+  const begin = async (query: string, of: string): Promise<string> => {
+    const headers = { prefer: 'respond-async' }
+    return (await sendTo(api, 'POST', '/api/tasks', { body: { query }, caller: `${of}:run:${of}`, headers })).body.id
+  }
+  const agentsOf = async (caller: string) =>
+    (await sendTo(api, 'GET', '/api/agents?progress=1&context=1', { caller })).body.agents
+  const watched = await watch({ api }, 'bob:watch:acme')
+  const zetas = await begin('secret', 'zeta')
+  await asked.opened
+  const [seen] = await agentsOf('bob:watch:acme')
+  t.match(seen, { name: 'worker', progress: null, context: null })
+  for (const field of ['queued', 'inFlight', 'lastBeatMs']) t.notOk(Object.hasOwn(seen, field), field)
+  t.match(await agentsOf('zoe:watch:zeta'), [{ progress: { runId: zetas }, context: null }])
+  t.match(await agentsOf('op:watch'), [{ progress: { runId: zetas }, queued: 0, context: {} }])
+  held.open()
+  await team.getRun(zetas)!.result
+  const again = await watch({ api }, 'bob:watch:acme')
+  const id = await begin('go', 'acme')
+  for (const fold of [await watched(id), await again(id)]) {
+    t.ok(fold.turns.length > 0)
+    t.same([...new Set(fold.names)].sort(), ['$orchestrator', '$user', id, 'default', 'worker'].sort())
+    t.match(fold.agents.get('worker'), { queued: 0, inFlight: 0 })
+  }
 })
