@@ -91,12 +91,14 @@ t.test('a refund is paid once: killed before it is approved, and between the app
 })
 
 t.test('the chat shows who speaks, and ends when a colleague has agreed on another page', inBrowser, async (t) => {
-  const { ann, bob } = await life(t, temporary(t))
+  const { ann, bob, modelServer } = await life(t, temporary(t))
   const { page: chat, complaints } = await open(t, ann.page)
   await chat.getByRole('link', { name: 'Chat' }).click()
   await chat.getByRole('textbox').fill(WISH)
+  process.kill(modelServer, 'SIGSTOP') // triage has no words yet
   await chat.keyboard.press('Enter')
   await chat.getByText('triage speaks now').waitFor()
+  process.kill(modelServer, 'SIGCONT')
   await chat.getByText('I hand you over to billing.').waitFor()
   await chat.getByText('billing speaks now').waitFor()
   await chat.getByText('ann began this run and cannot approve it; finance may.').waitFor()
