@@ -147,10 +147,20 @@ export function otherUser(): { uid: number; gid: number } {
 }
 
 export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  server.close()
-  await once(server, 'close')
-  return port
+  for (;;) {
+    const port = FIRST_PORT + (process.pid % PROCESSES) * PORTS + (asked++ % PORTS)
+    const server = createServer().listen(port, '127.0.0.1')
+    try {
+      await once(server, 'listening')
+      server.close()
+      await once(server, 'close')
+      return port
+    } catch {} // somebody has it
+  }
 }
+
+/** Below those that systems give to connections: a server that is down for a while has its port still. */
+const FIRST_PORT = 10_000
+const PORTS = 100
+const PROCESSES = 200
+let asked = 0
