@@ -5,6 +5,7 @@ import t from 'tap'
 import { z } from 'zod'
 import { type Content, textOf } from '../../src/actors/definition/content.ts'
 import {
+  type AgentRole,
   defineAgent,
   defineTool,
   type Guardrail,
@@ -163,6 +164,34 @@ t.test('an answer without words that came while it was checked is not that of th
     t.same(await eventsOf(run, 'steer.unread'), [])
     t.equal((await team.execute('And wide?', { threadId: 'ann' })).success, true)
     t.same(told().at(-1)!.slice(0, 4), again, 'the thread goes on with what was said')
+  }
+})
+
+t.test('an answer stands whose agent fails when it is asked again, and to be asked again is no input', async (t) => {
+  const refusing = (pattern: RegExp): Guardrail<string> => ({
+    name: 'own',
+    check: (text) => (pattern.test(text) ? { refuse: 'Not that.' } : undefined),
+  })
+  const cases: [what: string, second: Answer, own: AgentRole['guardrails'], answer: string, settled: string][] = [
+    ['no input before', '1 metre', { input: [{ ...refusing(/not given/), when: 'before' }] }, '1 metre', 'read'],
+    ['no input beside', '1 metre', { input: [refusing(/not given/)] }, '1 metre', 'read'],
+    ['a failed call', [new ModelError('Broken.', { reason: 'auth' })], {}, '3 feet', 'unread'],
+    ['a refused answer', '1 metre', { output: [refusing(/metre/)] }, '3 feet', 'unread'],
+  ]
+  for (const [what, second, guardrails, finalOutput, settled] of cases) {
+    const person = new Person()
+    const check: Guardrail<string>['check'] = async () => {
+      if (person.receipts.length === 0) await person.says('In yards.')
+    }
+    const { team, model } = steered(t, (_request, nth) => (nth === 0 ? '3 feet' : second), {
+      agents: [{ name: 'ann', ...(guardrails && { guardrails }) }],
+      guardrails: { output: [{ name: 'slow', check }] },
+    })
+    person.run = team.launch('How long?')
+    t.match(await person.run.result, { success: true, finalOutput, speaker: 'ann' }, what)
+    t.equal(model.requests.length, 2, what)
+    t.equal(await person.receipts[0]!.settled, settled, what)
+    t.equal((await eventsOf(person.run, 'steer.unread')).length, settled === 'read' ? 0 : 1, what)
   }
 })
 

@@ -52,6 +52,8 @@ export class RecoveredRun {
   /** Set when it was begun: its target is asked, or was about to be. */
   started = false
   answer: { readonly memory: Memory; readonly at: number } | undefined
+  /** Answer that stands if the one after it, for which its speaker was asked again, is a failure. */
+  #superseded: RecoveredRun['answer']
   finished: RecordOf<'run.finished'> | undefined
   aborted = false
   /** Bytes of the large parts that it refers to, as far as they were read. */
@@ -82,9 +84,10 @@ export class RecoveredRun {
 
   #findAnswer(block: LogEntry): void {
     for (const [memory, at] of framesIn([block])) {
-      if (isAskedAgain(memory, at)) this.answer = undefined
+      if (isAskedAgain(memory, at)) [this.#superseded, this.answer] = [this.answer, undefined]
       const isAnswer = kindOf(memory, at) === END && recipientOf(memory, at) === USER_INDEX
-      if (isAnswer && correlationOf(memory, at) > 0) this.answer ??= { memory, at }
+      if (isAnswer && correlationOf(memory, at) > 0)
+        this.answer ??= (isFailure(memory, at) ? this.#superseded : undefined) ?? { memory, at }
     }
   }
 }

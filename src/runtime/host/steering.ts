@@ -22,6 +22,9 @@ export interface SteerWords {
 /** Metadata of a message by which the speaker of a run is asked again: the number of answers that words superseded. */
 export const STEERED = 'steered'
 
+/** Words with which an agent is asked again when its turn had ended; those of the person follow. */
+export const ANSWER_ANEW = 'Your answer was not given yet, since somebody has said something more. Answer anew.'
+
 /** Answers of a run that words may supersede: with more of them somebody else decides when it ends. */
 const MOST_SUPERSEDED = 20
 
@@ -69,6 +72,11 @@ export class Steering {
   /** Returns the words that are for that model agent, and that it has not read. */
   unreadBy(agent: string): SteerWords[] {
     return [...this.words.values()].filter(({ to, readBy }) => (to === null || to === agent) && !readBy.has(agent))
+  }
+
+  /** Ids of the calls with words in the prompt, as they are now. */
+  get calls(): string[] {
+    return [...this.#calls.keys()]
   }
 
   /** Returns the words in the prompt of a call. */

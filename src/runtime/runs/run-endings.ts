@@ -283,19 +283,33 @@ export class RunEndings {
       handle.state.structured = structured
       const output = handle.state.output ?? this.#outputOfSpeaker(entry, said)
       const checked = await output?.dataOf(structured, content)
-      const again = (next: Memory, from: number) => void this.answered(entry, next, from)
+      const answer = { finalOutput: content, data: checked }
+      const again = (next: Memory, from: number) => {
+        if (!isFailure(next, from) || handle.state.ending) return void this.answered(entry, next, from)
+        // an answer that is there and checked is not lost
+        void (async () => this.#finish(entry, answer, content))().catch((error) => this.#failed(entry, error))
+      }
       if (this.#supervisor.steers.asksAgain(handle.state, said, again)) return
-      rememberHandedAnswers(this.#supervisor, handle.state)
-      this.#rememberSpeaker(entry)
-      if (this.#conversations) await this.#conversations.saveAtEnd(handle.state)
-      this.end(entry, { finalOutput: content, data: checked }, 'finished', content === said ? undefined : content)
+      const saved = this.#finish(entry, answer, content === said ? undefined : content)
+      if (saved) await saved
     } catch (error) {
-      this.end(
-        entry,
-        { error: error instanceof DramatisError ? error : new ReplyInvalidError(describe(error), {}, error) },
-        'failed',
-      )
+      this.#failed(entry, error)
     }
+  }
+
+  /** Ends a run with its answer, once its conversation is kept. `output`: as for `end`. */
+  #finish(entry: RunEntry, answer: RunEnding<unknown>, output: string | undefined): Promise<void> | undefined {
+    const { state } = entry.handle
+    rememberHandedAnswers(this.#supervisor, state)
+    this.#rememberSpeaker(entry)
+    const saved = this.#conversations?.saveAtEnd(state).then(() => this.end(entry, answer, 'finished', output))
+    if (!saved) this.end(entry, answer, 'finished', output)
+    return saved
+  }
+
+  #failed(entry: RunEntry, cause: unknown): void {
+    const error = cause instanceof DramatisError ? cause : new ReplyInvalidError(describe(cause), {}, cause)
+    this.end(entry, { error }, 'failed')
   }
 
   /** Notes who has spoken last, if the thread of the run is to go on with that agent. */

@@ -7,6 +7,7 @@ import { DramatisError, describe, GuardrailError, MessageRejectedError, shown } 
 import { onAbort } from '../../shared/on-abort.ts'
 import type { Core } from '../host/core.ts'
 import type { RunState } from '../host/run.ts'
+import { ANSWER_ANEW } from '../host/steering.ts'
 import type { HostVerb, VerbWaiter } from './calls.ts'
 
 /** Place of checks. `agent`: null for the query and the answer of the run. */
@@ -52,7 +53,7 @@ export class Guards {
     const { guards } = settings
     if (typeof value !== 'string')
       throw new MessageRejectedError(`${GUARD}: value is ${shown(value)}.`, { path: 'value' })
-    const inputs = guards.input
+    const inputs = value === ANSWER_ANEW ? [] : guards.input // nobody has said that: what somebody said is checked
     switch (on) {
       case 'before':
         return this.inOrder(inputs.filter(isBefore), value, { run, agent: name, on: 'input' }, signal)

@@ -8,7 +8,7 @@ import { asJson, type Content, messageParts, textOf, withText } from '../../acto
 import { type ModelAnswer, type ModelCall, type ModelMessage, NO_TOKENS } from '../../actors/definition/model.ts'
 import type { Guardrail } from '../../actors/definition/role.ts'
 import { asksForSummary } from '../../actors/model/summary.ts'
-import { jsonIn } from '../../mailbox/codec.ts'
+import { isFailure, jsonIn } from '../../mailbox/codec.ts'
 import { ASKS, copyId, MANY, NOBODY, readBody, SEND, senderOf } from '../../mailbox/frame.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
 import { withParts } from '../../mailbox/parts.ts'
@@ -29,7 +29,7 @@ import { USER_INDEX } from '../host/directory.ts'
 import { whoAnswered } from '../host/handed-answers.ts'
 import { asksLastSpeaker } from '../host/journal.ts'
 import type { RunState } from '../host/run.ts'
-import { STEERED, type SteerWords } from '../host/steering.ts'
+import { ANSWER_ANEW, STEERED, type SteerWords } from '../host/steering.ts'
 import type { RecordOf, Unrecorded } from '../log/records.ts'
 import { type Answerer, answererIn, LONGEST_ID } from './approvals.ts'
 import { answerIn, type MadeCall, type MakeOnce, type ModelCaller } from './gateway.ts'
@@ -253,15 +253,22 @@ export class Steers {
 
   /**
    * Asks the agent that has given the answer of a run again, if words have come since that it has not read: while
-   * checks of the answer, or a script behind it, were at work. Returns false if the answer stands. `settle`: takes the
-   * next answer.
+   * checks of the answer, or a script behind it, were at work. Returns false if the answer stands. `settled`: takes the
+   * next answer. With a failure the agent has not read what came: the answer before it has nothing of that.
    */
-  asksAgain(run: RunState, answer: string, settle: NonNullable<OpenRequest['settle']>): boolean {
+  asksAgain(run: RunState, answer: string, settled: NonNullable<OpenRequest['settle']>): boolean {
     const { steering } = run
     if (!steering?.maySupersede || run.over || run.ending) return false
     const target = whoAnswered(this.#core, run, answer)
     if (!target?.settings.playedByModel || target.stopped || steering.unreadBy(target.name).length === 0) return false
     const metadata = JSON.stringify({ [STEERED]: steering.superseded + 1 })
+    const before = steering.calls
+    const settle: typeof settled = (memory, at) => {
+      if (isFailure(memory, at) && !run.over)
+        for (const callId of steering.calls.filter((each) => !before.includes(each)))
+          this.#record(run, { kind: 'steer.again', agent: target.name, callId })
+      settled(memory, at)
+    }
     this.#hostMessages.ask({ target, run, question: { content: ANSWER_ANEW, metadata }, settle })
     return true
   }
@@ -302,9 +309,6 @@ export class Steers {
 
 /** Verb of a model that ends the whole task. */
 const FINISH = 'finish'
-
-/** Words with which an agent is asked again when its turn had ended; those of the person follow. */
-const ANSWER_ANEW = 'Your answer was not given yet, since somebody has said something more. Answer anew.'
 
 /** Returns the number of answers that were superseded when that message was sent; 0 for another one. */
 function supersededBy(asked: Envelope<RunState> | undefined): number {
