@@ -7,15 +7,25 @@ import { v5 } from 'uuid'
 import type { Content } from '../../actors/definition/content.ts'
 import type { ModelMessage } from '../../index.ts'
 import { BODY_HASH } from '../../runtime/host/run.ts'
-import { readPosition } from '../../runtime/runs/events.ts'
+import { type EventPosition, readPosition } from '../../runtime/runs/events.ts'
 import { systemClock } from '../../shared/clock.ts'
-import { type ChatMessage, queryIn, textIn } from '../http/chat-request.ts'
+import { nextTurn } from '../../shared/timers.ts'
+import { type ChatMessage, MOST_ANSWERS, queryIn, textIn } from '../http/chat-request.ts'
 import { refused } from '../http/openai-request.ts'
 import type { Caller } from '../http/options.ts'
 import { HttpError } from '../http/problem.ts'
 import type { Routes } from '../http/routes.ts'
 import { endOf, type FoundTask, isOver, knownEndOf, type ServedTeam } from '../http/task-view.ts'
-import { answerAs, type Call, type Handlers, json, noThread, type Service, written } from '../http/tasks.ts'
+import {
+  answerAs,
+  type Call,
+  type Handlers,
+  json,
+  noThread,
+  OF_BRANCHES,
+  type Service,
+  written,
+} from '../http/tasks.ts'
 import { agUiFrames, answeredIn } from './ag-ui.ts'
 import { AI_SDK_HEADERS, framesOf, messageOf, runIdOf, type UiMessage } from './ai-sdk.ts'
 
@@ -27,6 +37,8 @@ const CHATS = '0d9c2f4e-7f0b-4d6a-9a53-31c1be0f8a6e'
 /** Time for which an answer waits until a turn that a restart has cut off asks again, and between two looks, in ms. */
 const REASKED_MS = 10_000
 const PAUSE_MS = 50
+/** Branches of a chat: each is looked at whenever its client asks for something. */
+const MOST_BRANCHES = 100
 
 export function chatHandlers({ settings, teams, tasks, keys, streams }: Service) {
   const streamed = (
@@ -55,18 +67,23 @@ export function chatHandlers({ settings, teams, tasks, keys, streams }: Service)
       throw error
     })
 
-  /** Returns the runs that have begun a branch of a chat, in order. The id of each is known, so no list is searched. */
-  const branchesOf = async (chat: Chat): Promise<FoundTask[]> => {
-    const branches: FoundTask[] = []
+  /**
+   * Returns the run that has begun each branch of a chat, in order; undefined for one that is forgotten, since the
+   * conversation of a branch outlives its runs. The id of each is known, so no list is searched.
+   */
+  const branchesOf = async (chat: Chat): Promise<(FoundTask | undefined)[]> => {
+    const branches: (FoundTask | undefined)[] = []
     for (;;) {
-      const found = await find(branchId(chat, branches.length + 1), chat.caller)
-      if (!found) return branches
+      const next = branches.length + 1
+      const found = await find(branchId(chat, next), chat.caller)
+      if (!found && !(await chat.served.team.thread(threadOf(chat, next)))) return branches
       branches.push(found)
     }
   }
 
-  const runsIn = async ({ served, id, caller }: Chat, branch: number, limit?: number): Promise<FoundTask[]> => {
-    const runs = await served.team.listRuns({ threadId: threadOf(id, branch), caller: caller.id, limit })
+  const runsIn = async (chat: Chat, branch: number, limit?: number): Promise<FoundTask[]> => {
+    const { served, caller } = chat
+    const runs = await served.team.listRuns({ threadId: threadOf(chat, branch), caller: caller.id, limit })
     const found = await Promise.all(runs.map((run) => find(run.id, caller)))
     return found.filter((run) => run !== undefined)
   }
@@ -74,14 +91,15 @@ export function chatHandlers({ settings, teams, tasks, keys, streams }: Service)
   const newest = async (chat: Chat): Promise<FoundTask | undefined> =>
     (await runsIn(chat, (await branchesOf(chat)).length, 1))[0]
 
-  /** Returns the runs of a chat as its client has them, the oldest first. */
+  /** Returns the runs of a chat as its client has them, the oldest first. `limit`: the newest ones are enough. */
   const runsOf = async (chat: Chat, limit?: number): Promise<FoundTask[]> => {
     const branches = await branchesOf(chat)
     let runs: FoundTask[] = []
     for (let branch = 0; branch <= branches.length; branch++) {
       const first = branches[branch - 1]
-      if (first) runs = before(runs, messageOfUser(first))
-      runs.push(...(await runsIn(chat, branch, limit)).reverse())
+      runs = first ? before(runs, messageOfUser(first)) : [] // what was before a run that is forgotten is older still
+      // What a branch has replaced may be older than the newest ones.
+      runs.push(...(await runsIn(chat, branch, branches.length === 0 ? limit : undefined)).reverse())
     }
     return runs
   }
@@ -96,15 +114,16 @@ export function chatHandlers({ settings, teams, tasks, keys, streams }: Service)
     // A run that is under way is joined: a request that is sent again cannot be told from another one.
     if (begun && begun.run.metadata[BODY_HASH] === hash && !(isAgain && isOver(begun.run))) return begun
     const branch = branches.length + (begun ? 1 : 0)
+    if (branch > MOST_BRANCHES) throw tooManyBranches()
     const id = begun ? branchId(chat, branch) : v5(JSON.stringify([...nameOf(chat), messageId, hash]), CHATS)
     const keyed = { id, hash }
     const options = {
-      threadId: threadOf(chat.id, branch),
+      threadId: threadOf(chat, branch),
       stream: true,
       metadata: { [CHAT_MESSAGE]: messageId },
       ...(begun && { messages: await saidIn(before(runs, messageId), branches) }),
     }
-    const start = () => tasks.start({ served, query, options, caller, request, keyed })
+    const start = () => tasks.start({ served, query, options, caller, request, keyed, isBranch: branch > 0 })
     const join = async () =>
       (await tasks.begunBy(keyed)) ? tasks.find(id, caller, []) : keys.begin(keyed, () => tasks.isKnown(id), start)
     const found = await join().catch(unlessForgotten)
@@ -119,10 +138,12 @@ export function chatHandlers({ settings, teams, tasks, keys, streams }: Service)
 
   /** Gives the answers that the last message of the team has, and goes on behind what it has of its run. */
   const goOn = async ({ request, caller, body }: ChatCall, message: ChatMessage, at: number): Promise<Response> => {
-    const after = afterIn(message, `messages[${at}]`)
+    const { log, seq } = afterIn(message, `messages[${at}]`)
+    const given = [...approvalsIn(message), ...(body.answers ?? [])]
+    assertOnce(given, 'messages')
     const found = await tasks.find(runIdOf(message.id) ?? message.id, caller, [])
-    for (const given of [...approvalsIn(message), ...(body.answers ?? [])]) await answer(found, given, request)
-    return asMessage(found, request, after)
+    for (const each of given) await answer(found, each, request)
+    return asMessage(found, request, log === found.team.logName ? seq : undefined)
   }
 
   return {
@@ -161,17 +182,24 @@ export function chatHandlers({ settings, teams, tasks, keys, streams }: Service)
     },
 
     async stopChat({ params, caller, served }) {
-      const found = await newest({ served, caller, id: params.id! })
-      if (found && !isOver(found.run)) {
-        void found.run.cancel(`stopped by "${caller.id}"`)
-        await Promise.all([endOf(found.run), found.team.flush().catch(() => {})]) // no restart goes on with it then
-      }
+      const chat = { served, caller, id: params.id! }
+      // Also what another message has replaced: its approvals could still be answered.
+      for (let branch = (await branchesOf(chat)).length; branch >= 0; branch--)
+        for (const { run } of await runsIn(chat, branch)) {
+          if (isOver(run)) continue
+          void run.cancel(`stopped by "${caller.id}"`)
+          await Promise.all([endOf(run), served.team.flush().catch(() => {})]) // no restart goes on with it then
+        }
       return new Response(null, { status: 204 })
     },
 
     async runAgUi({ request, params, caller, body }) {
       const { threadId, runId, messages, resume = [] } = body
       const told = resume.map(answeredIn)
+      assertOnce(
+        told.map(({ given }) => given),
+        'resume',
+      )
       if (told[0]) {
         const found = await tasks.find(told[0].runId, caller, [])
         for (const each of told) await answer(await tasks.find(each.runId, caller, []), each.given, request)
@@ -216,9 +244,10 @@ const nameOf = ({ caller, served, id }: Chat): string[] => [caller.id, served.na
 
 /**
  * Thread of a chat. Where a message is answered anew, or is another one, a branch begins: a thread of its own, with
- * what was said before it.
+ * what was said before it, which no other request names.
  */
-const threadOf = (chat: string, branch: number): string => (branch === 0 ? chat : `${chat}~${branch}`)
+const threadOf = (chat: Chat, branch: number): string =>
+  branch === 0 ? chat.id : `${OF_BRANCHES}${branchId(chat, branch)}`
 
 /** Id of the run that begins a branch. */
 const branchId = (chat: Chat, branch: number): string => v5(JSON.stringify([...nameOf(chat), branch]), CHATS)
@@ -232,12 +261,15 @@ function before(runs: FoundTask[], message: string): FoundTask[] {
 }
 
 /** Resolves to the conversation of these runs. One that begins a branch has what was said before it. */
-async function saidIn(runs: readonly FoundTask[], branches: readonly FoundTask[]): Promise<ModelMessage[]> {
+async function saidIn(
+  runs: readonly FoundTask[],
+  branches: readonly (FoundTask | undefined)[],
+): Promise<ModelMessage[]> {
   let said: ModelMessage[] = []
   for (const { run } of runs) {
     const end = await knownEndOf(run)
     const own = end && 'messages' in end ? end.messages : []
-    said = branches.some((first) => first.run.id === run.id) ? own : [...said, ...own]
+    said = branches.some((first) => first?.run.id === run.id) ? own : [...said, ...own]
   }
   return said
 }
@@ -249,9 +281,9 @@ const askedIn = (found: FoundTask): UiMessage => ({
 })
 
 /** Returns the place in the log up to which a client has a message of the team, as its metadata say. */
-function afterIn({ metadata }: ChatMessage, path: string): number {
+function afterIn({ metadata }: ChatMessage, path: string): EventPosition {
   const { after } = Object(Object(metadata).dramatis) as { after?: unknown }
-  if (typeof after === 'string') return readPosition(after).seq
+  if (typeof after === 'string') return readPosition(after)
   throw refused(`${path}.metadata.dramatis.after`, 'Send the message of the team with the metadata that it came with.')
 }
 
@@ -266,6 +298,19 @@ function approvalsIn({ parts }: ChatMessage) {
   })
 }
 
+/** @throws HttpError for more answers than are taken, and for two to one question. */
+function assertOnce(given: readonly { questionId: string }[], path: string): void {
+  if (given.length > MOST_ANSWERS) throw refused(path, `${given.length} answers; accepted are ${MOST_ANSWERS}.`)
+  if (new Set(given.map(({ questionId }) => questionId)).size < given.length)
+    throw refused(path, 'A question is answered twice. Send one answer to each.')
+}
+
+const tooManyBranches = (): HttpError =>
+  new HttpError(
+    'CONFLICT',
+    `id: messages of this chat were answered anew or changed ${MOST_BRANCHES} times, which is all that is taken. Begin another chat.`,
+  )
+
 /** Checks for a run that goes on, or has ended no longer than that ago. */
 async function isFresh({ run }: FoundTask, ms: number): Promise<boolean> {
   if (!isOver(run)) return true
@@ -278,10 +323,12 @@ async function isFresh({ run }: FoundTask, ms: number): Promise<boolean> {
 async function untilAsked({ run }: FoundTask, questionId: string, signal: AbortSignal): Promise<void> {
   const isOpen = () => run.questions.some((question) => question.questionId === questionId)
   for (const late = systemClock.monotonic() + REASKED_MS; !isOpen(); await systemClock.sleep(PAUSE_MS, signal)) {
+    if (isOver(run)) return
+    await nextTurn() // there may be many answers, and the log be long
     let isAsked = false
     for await (const event of run.events({ types: ['question', 'question.closed'], follow: false }))
       if ('questionId' in event && event.questionId === questionId) isAsked = event.type === 'question'
-    if (!isAsked || isOver(run) || systemClock.monotonic() > late) return
+    if (!isAsked || systemClock.monotonic() > late) return
   }
 }
 

@@ -5,8 +5,9 @@ import { assertTaken, refused } from './openai-request.ts'
 import { answerRequest } from './schemas.ts'
 
 const MOST_ID = 200
+/** Answers in one request: the log of the run is searched for each that is not open. */
+export const MOST_ANSWERS = 100
 const id = z.string().min(1).max(MOST_ID)
-const chatId = id.refine((text) => !/~\d+$/.test(text), { error: 'an id that does not end with "~" and a number' })
 
 const chatPart = z.looseObject({ type: z.string() })
 const chatMessage = z.looseObject({
@@ -17,19 +18,23 @@ const chatMessage = z.looseObject({
 })
 
 export const chatRequest = z.looseObject({
-  id: chatId.describe('of the chat, which is a thread of its caller'),
+  id: id.describe('of the chat, which is a thread of its caller'),
   messages: z
     .array(chatMessage)
     .min(1)
     .describe('the last one counts: a message of the user, or that of the team with what its approvals are answered'),
   trigger: z.enum(['submit-message', 'regenerate-message']).default('submit-message'),
-  answers: z.array(answerRequest).optional().describe('to questions of the team, with its message as the last one'),
+  answers: z
+    .array(answerRequest)
+    .max(MOST_ANSWERS)
+    .optional()
+    .describe('to questions of the team, with its message as the last one'),
 })
 
 const agUiMessage = z.looseObject({ id, role: z.string(), content: z.unknown().optional() })
 
 export const agUiRequest = z.looseObject({
-  threadId: chatId.describe('of the conversation, which is a thread of its caller'),
+  threadId: id.describe('of the conversation, which is a thread of its caller'),
   runId: z.string().min(1).max(MOST_ID),
   messages: z.array(agUiMessage).describe('the last one of a user counts'),
   resume: z
@@ -40,6 +45,7 @@ export const agUiRequest = z.looseObject({
         payload: z.unknown().optional(),
       }),
     )
+    .max(MOST_ANSWERS)
     .nullish()
     .transform((given) => given ?? [])
     .describe('answers to the interrupts of the run before'),

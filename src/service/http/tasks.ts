@@ -218,6 +218,8 @@ export interface TaskStart {
   readonly request: Request
   /** Id of the task, and hash of its body, where an idempotency key names it. Default: a new id. */
   readonly keyed?: KeyedTask | undefined
+  /** True if its thread is a branch of a chat of the caller. */
+  readonly isBranch?: boolean
 }
 
 type Settings = Pick<HttpSettings, 'limits' | 'sharedThreads'>
@@ -245,10 +247,12 @@ export class Tasks {
    *
    * @throws HttpError, and whatever keeps the run from beginning.
    */
-  async start({ served, agent, query, options, caller, request, keyed }: TaskStart): Promise<FoundTask> {
+  async start({ served, agent, query, options, caller, request, keyed, isBranch }: TaskStart): Promise<FoundTask> {
     const id = keyed?.id ?? v4()
-    if (options.threadId !== undefined)
-      this.assertThread(options.threadId, caller, await this.threadOwner(served.team, options.threadId, caller))
+    this.assertRoom(id, caller) // what is refused claims no thread
+    const { threadId } = options
+    if (threadId !== undefined && !isBranch)
+      this.assertThread(threadId, caller, await this.threadOwner(served.team, threadId, caller))
     this.assertRoom(id, caller)
     const { team } = served
     const given = givenTo(team, { options, caller, request, keyed }, id)
@@ -283,9 +287,10 @@ export class Tasks {
     throw new HttpError('RATE_LIMITED', detail, { headers: { 'retry-after': '1' } })
   }
 
-  /** Returns whose a thread is, which begins for a caller if nobody has begun it. */
+  /** Returns whose a thread is, which begins for a caller if nobody has begun it. No request names a branch of a chat. */
   async threadOwner(team: Team, threadId: string, caller: Caller): Promise<string | null> {
-    return this.#settings.sharedThreads ? caller.id : team.beginThread(threadId, caller.id)
+    if (this.#settings.sharedThreads) return caller.id
+    return threadId.startsWith(OF_BRANCHES) ? null : team.beginThread(threadId, caller.id)
   }
 
   /** @throws HttpError for the thread of somebody else. It must not differ from none. */
@@ -473,6 +478,9 @@ function notTaken({ message, details }: ConfigurationError): HttpError {
   if (details.path !== 'questionId') return new HttpError('CONFIGURATION', message, { details: { ...details } })
   return new HttpError(details.how === undefined ? 'NOT_FOUND' : 'CONFLICT', message)
 }
+
+/** What the threads of branches of chats begin with. Their ids follow from their caller. */
+export const OF_BRANCHES = 'chat~'
 
 export const isOf = ({ metadata }: Run<unknown>, { id }: Caller): boolean => callerIn(metadata) === id
 

@@ -235,6 +235,40 @@ t.test('a message that is answered anew, or was changed, goes on from what was s
   t.same([talk.answer, (await loaded()).length], ['say one|recall ', 4])
 })
 
+t.test('a stranger takes no branch of a chat, and what is refused claims no thread', async (t) => {
+  const { chat, ask } = await served(t, { limits: { tasksPerCaller: 1 } })
+  const talk = chat('pub')
+  await talk.sendMessage({ text: 'recall' })
+  for (const threadId of ['pub~1', 'chat~1'])
+    await ask('POST', '/api/tasks', { caller: 'eve:run', body: { query: 'say x', threadId } })
+  await talk.regenerate()
+  t.same([talk.status, talk.answer], ['ready', 'recall '])
+  await talk.sendMessage({ text: 'use buy lamp' })
+  const flood = chat('flood')
+  await flood.sendMessage({ text: 'say x' })
+  t.match(flood.errors, [/tasksPerCaller/])
+  const bob = chat('flood', { caller: 'bob:run' })
+  await bob.sendMessage({ text: 'say free' })
+  t.same([bob.errors, bob.answer], [[], 'free '])
+})
+
+t.test('an answer that is given again costs one look, and a question takes one answer', async (t) => {
+  const { chat, ask } = await served(t)
+  const talk = chat('c')
+  await talk.sendMessage({ text: 'use buy lamp' })
+  const last = structuredClone(talk.lastMessage) as { parts: { state?: string; approval?: object }[] }
+  const part = last.parts.find(({ state }) => state === 'approval-requested')!
+  const given = { ...part, state: 'approval-responded', approval: { id: talk.approval, approved: true } }
+  for (const [length, said] of [
+    [2, /answered twice/],
+    [101, /101 answers/],
+  ] as const) {
+    const messages = [{ ...last, parts: Array.from({ length }, () => given) }]
+    const { status, text } = await ask('POST', '/api/chat', { body: { id: 'c', messages } })
+    t.match([status, text], [400, said])
+  }
+})
+
 t.test('to answer anew what is being answered joins it', async (t) => {
   const gate = opening()
   const { team, chat } = await served(t, { pause: (word) => (word === 'two' ? gate.promise : undefined) })
@@ -289,7 +323,8 @@ t.test('what no team takes is refused by its name', async (t) => {
   })
   const table: [body: unknown, status: number, detail: RegExp][] = [
     [{ id: 'c', messages: [] }, 422, /messages/],
-    [{ ...said([]), id: 'c~1' }, 422, /id: an id that does not end with/],
+    [said([], { answers: Array.from({ length: 101 }, () => ({ questionId: 'q', answer: 'x' })) }), 422, /answers/],
+    [{ ...said([{ type: 'text', text: 'x' }]), id: `chat~${'0'.repeat(36)}` }, 404, /thread/],
     [said([]), 400, /messages\[0\]: It has no words/],
     [said([{ type: 'file', mediaType: 'image/png', url: 'data:nonsense' }]), 400, /messages\[0\]\.parts\[0\]/],
     [{ id: 'c', messages: [{ id: 'm', role: 'system', parts: [] }] }, 400, /messages\[0\]\.role/],
