@@ -66,6 +66,7 @@ export const eventHandlers = ({ settings, tasks, streams }: Service) =>
         caller,
         form,
         frames: (signal) => framesOf(toldOf(team, events(signal)), { form }),
+        runId: run.id,
         left() {
           if (settings.onDisconnect === 'cancel' && isOf(run, caller)) tasks.leave(run)
         },
@@ -192,6 +193,7 @@ export function taskHandlers({ settings, teams, tasks, keys, streams }: Service)
           form: 'sse',
           task: () => taskOf(found),
         }),
+      runId: run.id,
       left() {
         if (onDisconnect === 'cancel') tasks.leave(run)
       },

@@ -3,6 +3,7 @@
  * interrupt, and the next one goes on with the same run here.
  * Source: https://docs.ag-ui.com
  */
+import { refused } from '../http/openai-request.ts'
 import type { FoundTask } from '../http/task-view.ts'
 import { type Asked, type Reading, storyOf, type Told } from './story.ts'
 
@@ -125,14 +126,20 @@ interface Resumed {
   readonly payload?: unknown
 }
 
-/** Returns what an interrupt is about, and the answer to it. Whatever does not agree to a call is a no. */
-export function answeredIn({ interruptId, status, payload }: Resumed) {
+/**
+ * Returns what an interrupt is about, and the answer to it. Whatever does not agree to a call is a no.
+ *
+ * @throws HttpError for an answer to a question that says nothing.
+ */
+export function answeredIn({ interruptId, status, payload }: Resumed, at: number) {
   const [runId = '', seq = '', questionId = '', digest = ''] = interruptId.split('.')
   const { approved, reason, input } = Object(payload) as { approved?: unknown; reason?: unknown; input?: unknown }
   const isYes = status === 'resolved' && approved === true
   const yes = { approved: true as const, ...(input !== undefined && { input }) }
   const no = { approved: false as const, ...(typeof reason === 'string' && { reason }) }
-  const said = typeof payload === 'string' ? payload : JSON.stringify(payload ?? '')
+  if (digest === '' && status === 'resolved' && (payload ?? null) === null)
+    throw refused(`resume[${at}].payload`, 'A question takes a text, or the object of its form.')
+  const said = typeof payload === 'string' ? payload : JSON.stringify(payload)
   const answer = digest === '' ? (status === 'resolved' ? said : 'no') : isYes ? yes : no
   return {
     runId,

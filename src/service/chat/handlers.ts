@@ -38,7 +38,7 @@ const CHATS = '0d9c2f4e-7f0b-4d6a-9a53-31c1be0f8a6e'
 const REASKED_MS = 10_000
 const PAUSE_MS = 50
 /** Branches of a chat: each is looked at whenever its client asks for something. */
-const MOST_BRANCHES = 100
+const MOST_BRANCHES = 50
 
 export function chatHandlers({ settings, teams, tasks, keys, streams }: Service) {
   const streamed = (
@@ -46,17 +46,20 @@ export function chatHandlers({ settings, teams, tasks, keys, streams }: Service)
     request: Request,
     frames: (signal: AbortSignal) => AsyncIterable<string>,
     headers: Record<string, string> = {},
-  ): Response =>
-    streams.respond({
+  ): Response => {
+    tasks.returned(run.id) // another stream of it may have been closed meanwhile
+    return streams.respond({
       request,
       caller,
       form: 'sse',
       headers,
       frames,
+      runId: run.id,
       left() {
         if (settings.onDisconnect === 'cancel') tasks.leave(run)
       },
     })
+  }
 
   const asMessage = (found: FoundTask, request: Request, after?: number): Response =>
     streamed(found, request, (signal) => framesOf(found, { after, signal }), AI_SDK_HEADERS)
@@ -92,13 +95,12 @@ export function chatHandlers({ settings, teams, tasks, keys, streams }: Service)
     (await runsIn(chat, (await branchesOf(chat)).length, 1))[0]
 
   /** Returns the runs of a chat as its client has them, the oldest first. `limit`: the newest ones are enough. */
-  const runsOf = async (chat: Chat, limit?: number): Promise<FoundTask[]> => {
-    const branches = await branchesOf(chat)
+  const runsOf = async (chat: Chat, branches: (FoundTask | undefined)[], limit?: number): Promise<FoundTask[]> => {
     let runs: FoundTask[] = []
     for (let branch = 0; branch <= branches.length; branch++) {
       const first = branches[branch - 1]
       runs = first ? before(runs, messageOfUser(first)) : [] // what was before a run that is forgotten is older still
-      // What a branch has replaced may be older than the newest ones.
+      // A branch may replace messages that are older than the newest ones.
       runs.push(...(await runsIn(chat, branch, branches.length === 0 ? limit : undefined)).reverse())
     }
     return runs
@@ -109,7 +111,7 @@ export function chatHandlers({ settings, teams, tasks, keys, streams }: Service)
     const { caller, served } = chat
     const hash = createHash('sha256').update(JSON.stringify(query)).digest('base64')
     const branches = await branchesOf(chat)
-    const runs = isAgain || isOther ? await runsOf(chat) : []
+    const runs = isAgain || isOther ? await runsOf(chat, branches) : []
     const begun = runs.findLast((run) => messageOfUser(run) === messageId)
     // A run that is under way is joined: a request that is sent again cannot be told from another one.
     if (begun && begun.run.metadata[BODY_HASH] === hash && !(isAgain && isOver(begun.run))) return begun
@@ -167,7 +169,8 @@ export function chatHandlers({ settings, teams, tasks, keys, streams }: Service)
     },
 
     async getChat({ params, caller, served, query: { limit } }) {
-      const runs = (await runsOf({ served, caller, id: params.id! }, limit)).slice(-limit)
+      const chat = { served, caller, id: params.id! }
+      const runs = (await runsOf(chat, await branchesOf(chat), limit)).slice(-limit)
       if (runs.length === 0) throw noThread(params.id!)
       const messages: UiMessage[] = []
       for (const found of runs) messages.push(askedIn(found), await messageOf(found))

@@ -61,7 +61,7 @@ type ChatPart = z.infer<typeof chatPart>
  */
 export function queryIn({ parts }: ChatMessage, path: string): string | Content {
   const said = parts.flatMap((part, at) => {
-    if (part.type === 'text') return { type: 'text' as const, text: String(part.text ?? '') }
+    if (part.type === 'text') return { type: 'text' as const, text: stringIn(part.text, `${path}.parts[${at}].text`) }
     return part.type === 'file' ? fileIn(part, `${path}.parts[${at}]`) : []
   })
   const text = said.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n')
@@ -70,16 +70,21 @@ export function queryIn({ parts }: ChatMessage, path: string): string | Content 
   return said.every(({ type }) => type === 'text') ? text : said
 }
 
+function stringIn(given: unknown, path: string): string {
+  const value = given ?? ''
+  if (typeof value !== 'string') throw refused(path, 'A text is needed.')
+  return value
+}
+
 /** Source: `FileUIPart` of the AI SDK. */
-function fileIn({ url, mediaType, filename }: ChatPart, path: string): MediaPart {
+function fileIn(part: ChatPart, path: string): MediaPart {
+  const { url, filename } = part
   if (typeof url !== 'string') throw refused(`${path}.url`, 'A data URL, or a URL, is needed.')
-  const [kind] = String(mediaType).split('/')
+  const mediaType = stringIn(part.mediaType, `${path}.mediaType`)
+  const [kind] = mediaType.split('/')
   const type = kind === 'image' || kind === 'audio' ? kind : 'file'
   const named = typeof filename === 'string' && type === 'file' && { name: filename }
-  return assertTaken(
-    { type, data: url, ...(mediaType ? { mediaType: String(mediaType) } : {}), ...named } as MediaPart,
-    path,
-  )
+  return assertTaken({ type, data: url, ...(mediaType && { mediaType }), ...named } as MediaPart, path)
 }
 
 /**
@@ -89,7 +94,7 @@ function fileIn({ url, mediaType, filename }: ChatPart, path: string): MediaPart
  */
 export function textIn({ content }: z.infer<typeof agUiMessage>, path: string): string {
   const parts = Array.isArray(content)
-    ? (content as { type?: unknown; text?: unknown }[])
+    ? content.map((part) => Object(part) as { type?: unknown; text?: unknown })
     : [{ type: 'text', text: content }]
   const text = parts.map((part, at) => {
     if (part.type === 'text' && typeof part.text === 'string') return part.text

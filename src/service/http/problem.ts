@@ -159,13 +159,23 @@ export async function readBody(request: Request, bounds: Bounds): Promise<string
   return readText(request, bounds)
 }
 
-/** @throws HttpError for what is no JSON. */
+/** Levels of a JSON body: whatever writes it again calls itself for each. */
+const DEEPEST = 1000
+
+/** @throws HttpError for what is no JSON, and for what is nested too deep. */
 export function jsonIn(text: string): unknown {
+  let value: unknown
   try {
-    return JSON.parse(text)
+    value = JSON.parse(text)
   } catch {
     throw new HttpError('BAD_REQUEST', 'The body is no JSON.')
   }
+  let level = [value]
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > DEEPEST) throw new HttpError('BAD_REQUEST', `The body is nested deeper than ${DEEPEST} levels.`)
+    level = level.flatMap((each) => (typeof each === 'object' && each !== null ? Object.values(each) : []))
+  }
+  return value
 }
 
 export async function readText(request: Request, { bodyBytes, bodyMs }: Bounds): Promise<string> {

@@ -63,7 +63,9 @@ export interface StreamPlan {
   readonly isOfPeer?: boolean
   /** Yields what is sent. The signal is aborted when nobody reads any more. */
   frames(signal: AbortSignal): AsyncIterable<string>
-  /** Called when the client has left before the end. */
+  /** Id of the run that is read. */
+  readonly runId?: string
+  /** Called when the client has left before the end, and reads that run by no other stream. */
   left?(): void
 }
 
@@ -81,6 +83,8 @@ export class Streams {
   readonly #failed: (error: unknown) => void
   /** Functions that end each open stream. */
   readonly #open = new OpenByCaller<() => void>()
+  /** Those of a caller that read the same run. */
+  readonly #ofRun = new OpenByCaller<() => void>()
 
   /** `failed`: told of what has kept a stream from going on. */
   constructor(limits: HttpLimits, unread: Unread, failed: (error: unknown) => void) {
@@ -113,8 +117,9 @@ export class Streams {
       throw new HttpError('TEAM_OVERLOADED', `There are ${streams} open streams (limits.streams).`, { headers })
   }
 
-  #body({ request, caller, form, frames, left, isOfPeer }: StreamPlan): ReadableStream<Uint8Array> {
+  #body({ request, caller, form, frames, left, isOfPeer, runId = '' }: StreamPlan): ReadableStream<Uint8Array> {
     const whose = isOfPeer ? PEERS : caller.id
+    const ofRun = `${runId} ${whose}`
     const { heartbeatMs } = this.#limits
     const reading = new AbortController()
     const { signal } = reading
@@ -124,8 +129,10 @@ export class Streams {
     const end = () => {
       reading.abort()
       this.#open.delete(whose, end)
+      this.#ofRun.delete(ofRun, end)
     }
     this.#open.add(whose, end)
+    if (runId !== '') this.#ofRun.add(ofRun, end)
     return this.#unread.body(request, {
       next: async () => {
         if (signal.aborted) return undefined
@@ -141,9 +148,9 @@ export class Streams {
         return piece
       },
       held: () => held,
-      over(isAtEnd) {
+      over: (isAtEnd) => {
         end()
-        if (!isAtEnd) left?.()
+        if (!isAtEnd && this.#ofRun.of(ofRun).size === 0) left?.()
       },
     })
   }

@@ -287,7 +287,7 @@ export class Tasks {
     throw new HttpError('RATE_LIMITED', detail, { headers: { 'retry-after': '1' } })
   }
 
-  /** Returns whose a thread is, which begins for a caller if nobody has begun it. No request names a branch of a chat. */
+  /** Returns whose a thread is, which begins for a caller if nobody has begun it. No request names a branch. */
   async threadOwner(team: Team, threadId: string, caller: Caller): Promise<string | null> {
     if (this.#settings.sharedThreads) return caller.id
     return threadId.startsWith(OF_BRANCHES) ? null : team.beginThread(threadId, caller.id)
@@ -479,7 +479,7 @@ function notTaken({ message, details }: ConfigurationError): HttpError {
   return new HttpError(details.how === undefined ? 'NOT_FOUND' : 'CONFLICT', message)
 }
 
-/** What the threads of branches of chats begin with. Their ids follow from their caller. */
+/** Begins the names of threads that are branches of chats. The rest follows from their caller. */
 export const OF_BRANCHES = 'chat~'
 
 export const isOf = ({ metadata }: Run<unknown>, { id }: Caller): boolean => callerIn(metadata) === id

@@ -248,14 +248,19 @@ function valueIn(given: FormDataEntryValue | null, { type, enum: values }: Field
   return type === 'number' || type === 'integer' ? Number(given) : given
 }
 
+const wordsOf = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value))
+
+const PLAIN: readonly unknown[] = ['string', 'number', 'integer', 'boolean']
+
+const isPlain = ({ type, enum: values }: Field): boolean =>
+  Array.isArray(values) ? values.every((value) => Object(value) !== value) : PLAIN.includes(type)
+
 /** A form of fields without fields of their own; any other is answered in JSON. */
 function Fields({ form, isSent, answer }: Omit<Answering, 'question'> & { form: object }): JSX.Element {
   const { properties, required }: { properties?: unknown; required?: unknown } = form
   const fields = Object.entries(Object(properties)).map(([name, field]): [string, Field] => [name, Object(field)])
   const needed = Array.isArray(required) ? required : []
-  const isFlat =
-    fields.length > 0 &&
-    fields.every(([, { type, enum: values }]) => Array.isArray(values) || (type !== 'object' && type !== 'array'))
+  const isFlat = fields.length > 0 && fields.every(([, field]) => isPlain(field))
   const submit = (event: TargetedEvent<HTMLFormElement>) => {
     event.preventDefault()
     const given = new FormData(event.currentTarget)
@@ -268,11 +273,11 @@ function Fields({ form, isSent, answer }: Omit<Answering, 'question'> & { form: 
       {isFlat &&
         fields.map(([name, { type, enum: values, title, description, format }]) => (
           <label key={name}>
-            <Words text={String(title ?? name)} />
+            <Words text={wordsOf(title ?? name)} />
             {description !== undefined && (
               <span class="dim">
                 {' '}
-                <Words text={String(description)} />
+                <Words text={wordsOf(description)} />
               </span>
             )}
             {Array.isArray(values) ? (

@@ -139,7 +139,11 @@ t.test('what no team takes is refused by its name', async (t) => {
       { messages: [{ ...user('1', ''), content: [{ type: 'image' }] }] },
       /400 .*messages\[0\]\.content\[0\]: Only text/,
     ],
-    [{ messages: [], resume: [{ interruptId: 'x', status: 'resolved' }] }, /404/],
+    [{ messages: [{ ...user('1', ''), content: [null] }] }, /400 .*messages\[0\]\.content\[0\]: Only text/],
+    [{ messages: [], resume: [{ interruptId: 'x', status: 'resolved', payload: 'x' }] }, /404/],
+    [{ messages: [], resume: [{ interruptId: 'x', status: 'resolved' }] }, /400 .*resume\[0\]\.payload: A question/],
+    [{ messages: [], resume: Array(101).fill({ interruptId: 'x', status: 'cancelled' }) }, /422 .*resume/],
+    [{ messages: [], resume: Array(2).fill({ interruptId: 'x', status: 'cancelled' }) }, /400 .*answered twice/],
   ]
   for (const [body, said] of table) await t.rejects(run(service, body), said)
   t.equal(

@@ -1,6 +1,9 @@
 /** A chat of the AI SDK has a team as its other side: what `useChat` sends is taken, and what it is sent is shown. */
 import t from 'tap'
+import { compactLog } from '../../../src/runtime/durability/log-tools.ts'
+import { FileStore } from '../../../src/runtime/store/file-store.ts'
 import { folderOf } from '../../durability/log-folders.ts'
+import { silent } from '../../kit/team.ts'
 import { openChat, opening, served } from './desk.ts'
 
 t.test('a message is shown as it is written, and its words are the answer of the run', async (t) => {
@@ -233,6 +236,8 @@ t.test('a message that is answered anew, or was changed, goes on from what was s
   t.same(texts(), ['say one', 'one '])
   await talk.sendMessage({ text: 'recall' })
   t.same([talk.answer, (await loaded()).length], ['say one|recall ', 4])
+  const { messages } = JSON.parse((await ask('GET', '/api/chat/c?limit=3')).text)
+  t.same(messages, await loaded(), 'nothing that was replaced')
 })
 
 t.test('a stranger takes no branch of a chat, and what is refused claims no thread', async (t) => {
@@ -295,6 +300,71 @@ t.test('a chat that is stopped ends its run, which to close a connection does no
   await sent
   t.equal((await team.listRuns())[0]!.status, 'aborted')
   t.equal((await ask('DELETE', '/api/chat/c')).status, 204)
+  const buying = chat('buying')
+  await buying.sendMessage({ text: 'use buy lamp' })
+  await buying.sendMessage({ text: 'use buy car', messageId: buying.messages[0]!.id })
+  t.equal(team.questions().length, 2)
+  await ask('DELETE', '/api/chat/buying')
+  t.same(team.questions(), [], 'what was replaced cannot be approved either')
+})
+
+t.test('a client that reads a message twice has left when both are closed', async (t) => {
+  const gate = opening()
+  const { chat, url, ask } = await served(t, {
+    onDisconnect: 'cancel',
+    limits: { disconnectGraceMs: 0 },
+    pause: (word) => (word === 'two' ? gate.promise : undefined),
+  })
+  const talk = chat('c')
+  const sent = talk.sendMessage({ text: 'say one two' })
+  await talk.until((shown) => shown.endsWith('one '))
+  const leaving = new AbortController()
+  const { body } = await fetch(`${url}/api/chat/c/stream`, {
+    headers: { 'x-caller': 'ann:run' },
+    signal: leaving.signal,
+  })
+  await body!.getReader().read()
+  leaving.abort()
+  for (let turn = 0; turn < 10; turn++) await ask('GET', '/livez')
+  gate.resolve()
+  await sent
+  t.same([talk.answer, talk.errors], ['one two ', []])
+})
+
+t.test('a message that another log has numbered is given as a whole', async (t) => {
+  const { chat, ask } = await served(t)
+  const talk = chat('c')
+  await talk.sendMessage({ text: 'say one' })
+  const last = { ...talk.lastMessage, metadata: { dramatis: { after: 'other.999999' } } }
+  const { text } = await ask('POST', '/api/chat', { body: { id: 'c', messages: [last] } })
+  t.match(text, /"delta":"one ".*"type":"finish"/s)
+})
+
+t.test('a chat stays in its branch when the run that began it is forgotten', async (t) => {
+  const path = folderOf(t)
+  const stateOf = () => ({ store: new FileStore(path, { segmentBytes: 4096 }) })
+  const first = await served(t, { state: stateOf() })
+  const talk = first.chat('c')
+  await talk.sendMessage({ text: 'say before' })
+  await talk.sendMessage({ text: 'say 0', messageId: talk.messages[0]!.id })
+  for (const n of [1, 2, 3]) await talk.sendMessage({ text: `say ${n}` })
+  await first.close()
+  const { store } = stateOf()
+  await compactLog(store, { keep: { runs: 2, days: 30, bytes: 2 ** 30 }, logger: silent })
+  await store.close()
+  const second = await served(t, { state: stateOf() })
+  t.equal((await second.team.listRuns()).length, 2)
+  const later = second.chat('c')
+  await later.sendMessage({ text: 'recall' })
+  t.equal(later.answer, 'say 0|say 1|say 2|say 3|recall ')
+})
+
+t.test('a chat has no more branches than a client may ask for', async (t) => {
+  const { ask } = await served(t)
+  const messages = [{ id: 'm', role: 'user', parts: [{ type: 'text', text: 'say x' }] }]
+  const send = () => ask('POST', '/api/chat', { body: { id: 'c', messages, trigger: 'regenerate-message' } })
+  for (let branch = 0; branch <= 50; branch++) t.equal((await send()).status, 200)
+  t.match(await send(), { status: 409, text: /Begin another chat/ })
 })
 
 t.test('a chat goes on after a restart of the service, where a person has to answer', async (t) => {
@@ -326,6 +396,9 @@ t.test('what no team takes is refused by its name', async (t) => {
     [said([], { answers: Array.from({ length: 101 }, () => ({ questionId: 'q', answer: 'x' })) }), 422, /answers/],
     [{ ...said([{ type: 'text', text: 'x' }]), id: `chat~${'0'.repeat(36)}` }, 404, /thread/],
     [said([]), 400, /messages\[0\]: It has no words/],
+    [said([{ type: 'text', text: { toString: 1 } }]), 400, /parts\[0\]\.text: A text/],
+    [said([{ type: 'file', url: 'data:,x', mediaType: { toString: 1 } }]), 400, /parts\[0\]\.mediaType: A text/],
+    [said([{ type: 'x', deep: JSON.parse(`${'['.repeat(2000)}${']'.repeat(2000)}`) }]), 400, /nested deeper/],
     [said([{ type: 'file', mediaType: 'image/png', url: 'data:nonsense' }]), 400, /messages\[0\]\.parts\[0\]/],
     [{ id: 'c', messages: [{ id: 'm', role: 'system', parts: [] }] }, 400, /messages\[0\]\.role/],
     [{ id: 'c', messages: [{ id: 'msg_x', role: 'assistant', parts: [] }] }, 400, /metadata\.dramatis\.after/],
