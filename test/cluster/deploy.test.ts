@@ -56,11 +56,11 @@ t.test('a deploy', { skip: !bin && 'no PostgreSQL is installed here', timeout: 0
       await leaving.close()
     }
     while (questionsOf(members).length < RUNS) await sleep(20)
-    for (const { team, questionId, runId } of questionsOf(members)) {
-      t.equal(questionId, asked.get(runId), 'it is the same question')
-      await team.answer(questionId, `yes to ${runId}`)
-    }
     const last = members.at(-1)!
+    for (const { questionId, runId } of questionsOf(members)) {
+      t.equal(questionId, asked.get(runId), 'it is the same question')
+      await (await last.getRun(runId))!.answer(questionId, `yes to ${runId}`) // durable, also if its shard moves
+    }
     const results = await Promise.all(runs.map(({ id }, n) => last.execute(`order ${n}`, { runId: id })))
     t.same(
       results.map(({ finalOutput, error }) => finalOutput ?? error?.message),
@@ -81,7 +81,10 @@ t.test('a deploy', { skip: !bin && 'no PostgreSQL is installed here', timeout: 0
     await two.start()
     while (!said.some((text) => text.includes('the code here (v2) cannot go on with'))) await sleep(20)
     while (questionsOf([one]).length < runs.length) await sleep(20)
-    for (const { team, questionId } of questionsOf([one])) await team.answer(questionId, 'yes')
+    for (const run of runs) {
+      const [question] = await run.questions()
+      await run.answer(question!.questionId, 'yes') // durable, also if its shard is just passed on again
+    }
     const results = await Promise.all(runs.map((run) => run.result()))
     for (const [n, { finalOutput }] of results.entries()) t.equal(finalOutput, `order ${n}: yes`)
     t.equal(linesOf('changed').length, 24)
