@@ -1,9 +1,9 @@
 /** Words to a run over a restart: they are read by the next process, and known when the run has ended long ago. */
 import type { Test } from 'tap'
 import t from 'tap'
-import { createTeam, type MultiAgentPatternOptions, type Run } from '../../src/index.ts'
+import { createTeam, type Guardrail, ModelError, type MultiAgentPatternOptions, type Run } from '../../src/index.ts'
 import { gate, silent } from '../kit/team.ts'
-import { FakeModel } from '../models/fake-model.ts'
+import { type Answer, FakeModel } from '../models/fake-model.ts'
 import { MemoryDisk, MemoryStore } from './memory-store.ts'
 
 function teamOn(t: Test, disk: MemoryDisk, model: FakeModel, options: Partial<MultiAgentPatternOptions> = {}) {
@@ -57,35 +57,43 @@ t.test('what was said before a restart is read behind it, once', async (t) => {
   t.equal(model.requests.length, 1)
 })
 
-t.test(
-  'an agent that is asked again for words behind its answer is so in the next process, and in a later log',
-  async (t) => {
+/** What the agent says in the next process, what is checked there, the answer of the run, and what became of the words. */
+const AGAIN: [what: string, next: Answer, checks: Guardrail<string>['check'], answer: string, settled: string][] = [
+  ['an answer', '1 metre', () => {}, '1 metre', 'read'],
+  ['a failure', [new ModelError('Broken.', { reason: 'auth' })], () => {}, '3 feet', 'unread'],
+  ['a refusal', '1 metre', (text) => (text === '1 metre' ? { refuse: 'No.' } : undefined), '3 feet', 'unread'],
+]
+
+for (const [what, next, check, finalOutput, settled] of AGAIN)
+  t.test(`an agent that is asked again for words is so in the next process, and in a later log: ${what}`, async (t) => {
     const disk = new MemoryDisk()
     const asked = gate()
-    const model = new FakeModel((_request, nth) => {
+    const never = new FakeModel((_request, nth) => {
       if (nth === 0) return '3 feet'
       asked.open()
       return new Promise(() => {})
     })
     let run: Run | undefined
     const said = async () => void (await run!.steer('In metres.', { id: 'a' }))
-    const before = teamOn(t, disk, model, { guardrails: { output: [{ name: 'slow', check: said }] } })
+    const before = teamOn(t, disk, never, { guardrails: { output: [{ name: 'own', check: said }] } })
     run = before.launch('How long?', { runId: 'one' })
     await asked.opened
     await before.close()
 
-    const next = new FakeModel(() => '1 metre')
-    const after = teamOn(t, disk, next)
+    const model = new FakeModel(() => next)
+    const after = teamOn(t, disk, model, { guardrails: { output: [{ name: 'own', check }] } })
     await after.start()
     const goesOn = after.getRun('one')!
-    t.match(await goesOn.result, { success: true, finalOutput: '1 metre', speaker: 'ann' })
-    t.equal(next.requests.length, 1)
-    t.equal(next.requests[0]!.messages.at(-1)!.content, 'In metres.')
-    t.match(goesOn.steers, [{ id: 'a', readBy: ['ann'], settled: 'read' }])
+    t.match(await goesOn.result, { success: true, finalOutput, speaker: 'ann' })
+    t.equal(model.requests.length, 1)
+    t.equal(model.requests[0]!.messages.at(-1)!.content, 'In metres.')
+    const receipt = { id: 'a', readBy: settled === 'read' ? ['ann'] : [], settled }
+    t.match(goesOn.steers, [receipt])
     await after.close()
 
-    const later = teamOn(t, disk, next)
+    const later = teamOn(t, disk, model)
     await later.start()
-    t.match(await later.getRun('one')!.result, { success: true, finalOutput: '1 metre', speaker: 'ann' })
-  },
-)
+    const ended = later.getRun('one')!
+    t.match(await ended.result, { success: true, finalOutput, speaker: 'ann' })
+    t.match(ended.steers, [receipt])
+  })

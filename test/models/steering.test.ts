@@ -172,20 +172,22 @@ t.test('an answer stands whose agent fails when it is asked again, and to be ask
     name: 'own',
     check: (text) => (pattern.test(text) ? { refuse: 'Not that.' } : undefined),
   })
-  const cases: [what: string, second: Answer, own: AgentRole['guardrails'], answer: string, settled: string][] = [
-    ['no input before', '1 metre', { input: [{ ...refusing(/not given/), when: 'before' }] }, '1 metre', 'read'],
-    ['no input beside', '1 metre', { input: [refusing(/not given/)] }, '1 metre', 'read'],
-    ['a failed call', [new ModelError('Broken.', { reason: 'auth' })], {}, '3 feet', 'unread'],
-    ['a refused answer', '1 metre', { output: [refusing(/metre/)] }, '3 feet', 'unread'],
+  type Case = [what: string, second: Answer, own: AgentRole['guardrails'], team: Guardrail<string>[], ...string[]]
+  const cases: Case[] = [
+    ['no input before', '1 metre', { input: [{ ...refusing(/not given/), when: 'before' }] }, [], '1 metre', 'read'],
+    ['no input beside', '1 metre', { input: [refusing(/not given/)] }, [], '1 metre', 'read'],
+    ['a failed call', [new ModelError('Broken.', { reason: 'auth' })], {}, [], '3 feet', 'unread'],
+    ['an answer that its agent may not give', '1 metre', { output: [refusing(/metre/)] }, [], '3 feet', 'unread'],
+    ['an answer that the team may not give', '1 metre', {}, [refusing(/metre/)], '3 feet', 'unread'],
   ]
-  for (const [what, second, guardrails, finalOutput, settled] of cases) {
+  for (const [what, second, guardrails, ofTeam, finalOutput, settled] of cases) {
     const person = new Person()
     const check: Guardrail<string>['check'] = async () => {
       if (person.receipts.length === 0) await person.says('In yards.')
     }
     const { team, model } = steered(t, (_request, nth) => (nth === 0 ? '3 feet' : second), {
       agents: [{ name: 'ann', ...(guardrails && { guardrails }) }],
-      guardrails: { output: [{ name: 'slow', check }] },
+      guardrails: { output: [{ name: 'slow', check }, ...ofTeam] },
     })
     person.run = team.launch('How long?')
     t.match(await person.run.result, { success: true, finalOutput, speaker: 'ann' }, what)

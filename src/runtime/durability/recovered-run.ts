@@ -35,6 +35,7 @@ import {
   type Unrecorded,
 } from '../log/records.ts'
 import { framesIn } from '../log/run-log.ts'
+import type { AnswerBefore } from '../runs/run-endings.ts'
 import type { EndingState } from '../settings/team-shape.ts'
 import { Payments } from '../verbs/budgets.ts'
 
@@ -52,8 +53,8 @@ export class RecoveredRun {
   /** Set when it was begun: its target is asked, or was about to be. */
   started = false
   answer: { readonly memory: Memory; readonly at: number } | undefined
-  /** Answer that stands if the one after it, for which its speaker was asked again, is a failure. */
-  #superseded: RecoveredRun['answer']
+  /** Answer after which its speaker was asked again. */
+  before: AnswerBefore | undefined
   finished: RecordOf<'run.finished'> | undefined
   aborted = false
   /** Bytes of the large parts that it refers to, as far as they were read. */
@@ -84,10 +85,12 @@ export class RecoveredRun {
 
   #findAnswer(block: LogEntry): void {
     for (const [memory, at] of framesIn([block])) {
-      if (isAskedAgain(memory, at)) [this.#superseded, this.answer] = [this.answer, undefined]
+      if (isAskedAgain(memory, at)) {
+        this.before = this.answer && { ...this.answer, calls: new Set(this.entries.flatMap(callOfWords)) }
+        this.answer = undefined
+      }
       const isAnswer = kindOf(memory, at) === END && recipientOf(memory, at) === USER_INDEX
-      if (isAnswer && correlationOf(memory, at) > 0)
-        this.answer ??= (isFailure(memory, at) ? this.#superseded : undefined) ?? { memory, at }
+      if (isAnswer && correlationOf(memory, at) > 0) this.answer ??= { memory, at }
     }
   }
 }
@@ -97,6 +100,9 @@ const isAskedAgain = (memory: Memory, at: number): boolean =>
   kindOf(memory, at) === REQUEST &&
   senderOf(memory, at) === USER_INDEX &&
   Object(jsonIn(readBody(memory, at).metadata))[STEERED] !== undefined
+
+const callOfWords = (entry: LogEntry): string[] =>
+  entry.kind === 'steer.read' && entry.callId !== undefined ? [entry.callId] : []
 
 enablePatches()
 

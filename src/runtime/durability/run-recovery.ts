@@ -187,7 +187,7 @@ export class RunRecovery {
       this.#runs.ended.restore(state, leftMs)
       return undefined
     }
-    return this.#runs.restore(state, launched, leftMs, this.begins(run))
+    return this.#runs.restore(state, launched, leftMs, this.begins(run), run.before)
   }
 
   /** Checks for a run whose target was not asked yet. */
@@ -285,6 +285,7 @@ function bodyOf({ answer }: RecoveredRun) {
 }
 
 function errorIn({ finished, answer }: RecoveredRun): DramatisError | null {
+  if (finished?.output !== undefined) return null // also where its agent was asked again, and failed
   return finished?.error ?? (answer && isFailure(answer.memory, answer.at) ? errorOf(answer.memory, answer.at) : null)
 }
 

@@ -33,8 +33,8 @@ export class Steering {
   readonly words = new Map<string, SteerWords>()
   /** Words that were unread when the run ended. */
   readonly unread = new Set<string>()
-  /** Ids of the words in the prompt of a call, by the id of the call. */
-  readonly #calls = new Map<string, string[]>()
+  /** Who has made the calls with words in the prompt, and the ids of these words, by the id of the call. */
+  readonly #calls = new Map<string, { agent: string; steerIds: string[] }>()
   #superseded = 0
 
   see(record: LogEntry): void {
@@ -47,7 +47,10 @@ export class Steering {
       case 'steer.read': {
         const { steerId, agent, callId, superseded = 0 } = record
         this.words.get(steerId)?.readBy.add(agent)
-        if (callId !== undefined) this.#calls.set(callId, [...(this.#calls.get(callId) ?? []), steerId])
+        if (callId !== undefined) {
+          const { steerIds = [] } = this.#calls.get(callId) ?? {}
+          this.#calls.set(callId, { agent, steerIds: [...steerIds, steerId] })
+        }
         this.#superseded = Math.max(this.#superseded, superseded)
         return
       }
@@ -74,14 +77,14 @@ export class Steering {
     return [...this.words.values()].filter(({ to, readBy }) => (to === null || to === agent) && !readBy.has(agent))
   }
 
-  /** Ids of the calls with words in the prompt, as they are now. */
-  get calls(): string[] {
-    return [...this.#calls.keys()]
+  /** Calls with words in the prompt, as they are now. */
+  get calls(): { callId: string; agent: string }[] {
+    return [...this.#calls].map(([callId, { agent }]) => ({ callId, agent }))
   }
 
   /** Returns the words in the prompt of a call. */
   ofCall(callId: string): SteerWords[] {
-    return (this.#calls.get(callId) ?? []).flatMap((id) => this.words.get(id) ?? [])
+    return (this.#calls.get(callId)?.steerIds ?? []).flatMap((id) => this.words.get(id) ?? [])
   }
 
   /** Returns what has become of words of a run that has ended here. */

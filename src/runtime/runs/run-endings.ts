@@ -247,6 +247,26 @@ export class RunDrain {
   }
 }
 
+/** Answer of a run that guardrails and schemas have let pass. */
+interface CheckedAnswer {
+  /** Words of its agent. */
+  readonly said: string
+  /** What guardrails have made of them. */
+  readonly content: string
+  readonly structured: unknown
+  readonly data: unknown
+}
+
+/** An answer whose agent was asked again. */
+export interface AnswerBefore {
+  readonly memory: Memory
+  readonly at: number
+  /** Ids of the calls of models that had words in the prompt by then. */
+  readonly calls: ReadonlySet<string>
+  /** Set in the process that has checked it. */
+  readonly checked?: CheckedAnswer
+}
+
 export class RunEndings {
   readonly #entries: RunEntries
   readonly #supervisor: Supervisor
@@ -272,34 +292,50 @@ export class RunEndings {
     this.guards = new RunGuards(entries.supervisor.guards, entries.settings.guards, fail)
   }
 
-  async answered(entry: RunEntry, memory: Memory, at: number): Promise<void> {
-    const { guards } = this
-    const { handle } = entry
-    if (isFailure(memory, at)) return this.end(entry, { error: errorOf(memory, at) }, 'failed')
-    const { content: said, data } = readBody(memory, at)
+  /** `before`: answer that stands if this one is a failure, or is refused: its agent was asked again for words. */
+  async answered(entry: RunEntry, memory: Memory, at: number, before?: AnswerBefore): Promise<void> {
+    const { state } = entry.handle
+    const { steers } = this.#supervisor
     try {
-      const content = guards.holds(entry) ? await guards.answer(entry, said) : said
-      const structured: unknown = data === undefined || content !== said ? undefined : jsonIn(data)
-      handle.state.structured = structured
-      const output = handle.state.output ?? this.#outputOfSpeaker(entry, said)
-      const checked = await output?.dataOf(structured, content)
-      const answer = { finalOutput: content, data: checked }
-      const again = (next: Memory, from: number) => {
-        if (!isFailure(next, from) || handle.state.ending) return void this.answered(entry, next, from)
-        // an answer that is there and checked is not lost
-        void (async () => this.#finish(entry, answer, content))().catch((error) => this.#failed(entry, error))
-      }
-      if (this.#supervisor.steers.asksAgain(handle.state, said, again)) return
-      const saved = this.#finish(entry, answer, content === said ? undefined : content)
+      if (isFailure(memory, at)) throw errorOf(memory, at)
+      const answer = await this.#checked(entry, memory, at)
+      const calls = new Set(state.steering?.calls.map(({ callId }) => callId))
+      const again = (next: Memory, from: number) =>
+        void this.answered(entry, next, from, { memory, at, calls, checked: answer })
+      if (steers.asksAgain(state, answer.said, again)) return
+      const saved = this.#finish(entry, answer, answer.content !== answer.said)
       if (saved) await saved
     } catch (error) {
-      this.#failed(entry, error)
+      if (!before || state.over || state.ending) return this.#failed(entry, error)
+      steers.unreadSince(state, before.calls)
+      try {
+        await this.#finish(entry, before.checked ?? (await this.#checked(entry, before.memory, before.at)), true)
+      } catch (refusal) {
+        this.#failed(entry, refusal)
+      }
     }
   }
 
-  /** Ends a run with its answer, once its conversation is kept. `output`: as for `end`. */
-  #finish(entry: RunEntry, answer: RunEnding<unknown>, output: string | undefined): Promise<void> | undefined {
+  /** Has guardrails and schemas check an answer. */
+  async #checked(entry: RunEntry, memory: Memory, at: number): Promise<CheckedAnswer> {
+    const { guards } = this
+    const { content: said, data } = readBody(memory, at)
+    const content = guards.holds(entry) ? await guards.answer(entry, said) : said
+    const structured: unknown = data === undefined || content !== said ? undefined : jsonIn(data)
+    const output = entry.handle.state.output ?? this.#outputOfSpeaker(entry, said)
+    return { said, content, structured, data: await output?.dataOf(structured, content) }
+  }
+
+  /** Ends a run with its answer, once its conversation is kept. `isWritten`: no message in its log ends with it. */
+  #finish(
+    entry: RunEntry,
+    { content, structured, data }: CheckedAnswer,
+    isWritten: boolean,
+  ): Promise<void> | undefined {
     const { state } = entry.handle
+    const answer = { finalOutput: content, data }
+    const output = isWritten ? content : undefined
+    state.structured = structured
     rememberHandedAnswers(this.#supervisor, state)
     this.#rememberSpeaker(entry)
     const saved = this.#conversations?.saveAtEnd(state).then(() => this.end(entry, answer, 'finished', output))

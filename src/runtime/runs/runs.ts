@@ -28,7 +28,7 @@ import { InterruptedRuns } from './interrupted-runs.ts'
 import { otherQuery, RecalledRuns } from './recalled-runs.ts'
 import type { MultiAgentResult, RunEnding } from './result.ts'
 import { isOf, type RunOptions, type RunOwner, type RunStatus } from './run.ts'
-import { EndedRuns, RunDrain, RunEndings } from './run-endings.ts'
+import { type AnswerBefore, EndedRuns, RunDrain, RunEndings } from './run-endings.ts'
 import { type Holds, RunEntries, type RunEntry, type RunLine, type RunRoom } from './run-entries.ts'
 import { RunHandle, type RunViews } from './run-handle.ts'
 import { launchedOf, questionOf, RunIntake, readQuery, readRunOptions, reasonOf } from './run-options.ts'
@@ -386,13 +386,19 @@ export class RunBook {
 
   /**
    * Goes on with a run that an earlier process has begun, and returns what takes its answer. `begins`: its target was
-   * not asked yet.
+   * not asked yet. `before`: answer after which it was asked again.
    */
-  restore(state: RunState, { priority, target }: Launched, timeoutMs: number, begins: boolean): Settle {
+  restore(
+    state: RunState,
+    { priority, target }: Launched,
+    timeoutMs: number,
+    begins: boolean,
+    before: AnswerBefore | undefined,
+  ): Settle {
     const given = this.#entries.of(state)?.options // those of a caller who resumes the run
     const ofTeam = this.#settings.output && new RunOutput(this.#settings.output, state.id)
-    const before = state.output?.written?.logged
-    if (ofTeam && before && ofTeam.is(before)) state.takeOutput(ofTeam)
+    const logged = state.output?.written?.logged
+    if (ofTeam && logged && ofTeam.is(logged)) state.takeOutput(ofTeam)
     const handle = this.recalled.handleOf(state)
     const budget = state.budget && { budget: state.budget }
     const options = { timeoutMs, priority, models: state.models, ...budget, ...given }
@@ -408,7 +414,7 @@ export class RunBook {
     }
     return (memory, at) => {
       const now = this.#entries.of(state) // a run that was interrupted meanwhile has another
-      if (now) void this.endings.answered(now, memory, at)
+      if (now) void this.endings.answered(now, memory, at, before)
     }
   }
 

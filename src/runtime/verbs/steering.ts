@@ -8,7 +8,7 @@ import { asJson, type Content, messageParts, textOf, withText } from '../../acto
 import { type ModelAnswer, type ModelCall, type ModelMessage, NO_TOKENS } from '../../actors/definition/model.ts'
 import type { Guardrail } from '../../actors/definition/role.ts'
 import { asksForSummary } from '../../actors/model/summary.ts'
-import { isFailure, jsonIn } from '../../mailbox/codec.ts'
+import { jsonIn } from '../../mailbox/codec.ts'
 import { ASKS, copyId, MANY, NOBODY, readBody, SEND, senderOf } from '../../mailbox/frame.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
 import { withParts } from '../../mailbox/parts.ts'
@@ -253,24 +253,23 @@ export class Steers {
 
   /**
    * Asks the agent that has given the answer of a run again, if words have come since that it has not read: while
-   * checks of the answer, or a script behind it, were at work. Returns false if the answer stands. `settled`: takes the
-   * next answer. With a failure the agent has not read what came: the answer before it has nothing of that.
+   * checks of the answer, or a script behind it, were at work. Returns false if the answer stands. `settle`: takes the
+   * next answer.
    */
-  asksAgain(run: RunState, answer: string, settled: NonNullable<OpenRequest['settle']>): boolean {
+  asksAgain(run: RunState, answer: string, settle: NonNullable<OpenRequest['settle']>): boolean {
     const { steering } = run
     if (!steering?.maySupersede || run.over || run.ending) return false
     const target = whoAnswered(this.#core, run, answer)
     if (!target?.settings.playedByModel || target.stopped || steering.unreadBy(target.name).length === 0) return false
     const metadata = JSON.stringify({ [STEERED]: steering.superseded + 1 })
-    const before = steering.calls
-    const settle: typeof settled = (memory, at) => {
-      if (isFailure(memory, at) && !run.over)
-        for (const callId of steering.calls.filter((each) => !before.includes(each)))
-          this.#record(run, { kind: 'steer.again', agent: target.name, callId })
-      settled(memory, at)
-    }
     this.#hostMessages.ask({ target, run, question: { content: ANSWER_ANEW, metadata }, settle })
     return true
+  }
+
+  /** Makes words unread again that were read in calls behind these: the answer of the run has nothing of them. */
+  unreadSince(run: RunState, calls: ReadonlySet<string>): void {
+    for (const { callId, agent } of run.steering?.calls ?? [])
+      if (!calls.has(callId)) this.#record(run, { kind: 'steer.again', agent, callId })
   }
 
   /** Returns the words that the prompt of the call has had in an earlier process. */
