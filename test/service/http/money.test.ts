@@ -4,6 +4,7 @@ import t from 'tap'
 import type { BudgetConfig, ModelClient, MultiAgentPatternOptions } from '../../../src/index.ts'
 import { httpApi } from '../../../src/service/api/index.ts'
 import { testTeam } from '../../../src/testing.ts'
+import { gate } from '../../kit/team.ts'
 import { callerOf, EVERYTHING, send } from './stage.ts'
 
 /** A model whose calls cost 0.60 EUR each. */
@@ -116,19 +117,39 @@ for (const [name, limit] of Object.entries({
     t.match(known.body.detail, SUMS, 'a caller without a tenant may know')
   })
 
-t.test('a tenant that has as many runs as it may have gets 429, while a full team is 503', async (t) => {
-  let resolve = () => {}
-  const promise = new Promise<void>((settle) => {
-    resolve = settle
-  })
-  const late: ModelClient = {
+/** A model that answers once it may. */
+function late(): { client: ModelClient; answer: () => void } {
+  const may = gate()
+  const client: ModelClient = {
     offline: true,
-    async *complete() {
-      await promise
-      yield { text: 'written' }
+    async *complete(call) {
+      await may.opened
+      yield* model.complete(call)
     },
   }
-  const ask = stage(t, { tenants: { maxConcurrentRuns: 1, maxQueuedRuns: 0 } }, late)
+  return { client, answer: may.open }
+}
+
+t.test('a tenant whose call waits for what another holds is not told of how much', async (t) => {
+  const { client, answer } = late()
+  const ask = stage(t, { prices, budget: { perTeam: { money: 1.37, period: 'day' } } }, client)
+  const later = { prefer: 'respond-async' }
+  const callers = ['zoe:run:zeta', 'ann:run:acme', 'op:run']
+  const tasks = []
+  for (const caller of [...callers, ...callers])
+    tasks.push({ caller, ...(await ask('POST', '/api/tasks', caller, { query: 'write' }, later)).body })
+  answer()
+  for (const { id, caller } of tasks.slice(3)) {
+    const { body } = await ask('GET', `/api/tasks/${id}/events?types=limit.reached,run.finished`, caller)
+    t.match(body, /"limit.reached","seq":.*"option":"budget.perTeam.money"/)
+    if (caller === 'op:run') t.match(body, SUMS, 'a caller without a tenant may know')
+    else t.notMatch(body, SUMS)
+  }
+})
+
+t.test('a tenant that has as many runs as it may have gets 429, while a full team is 503', async (t) => {
+  const { client, answer } = late()
+  const ask = stage(t, { tenants: { maxConcurrentRuns: 1, maxQueuedRuns: 0 } }, client)
   const post = (caller: string) => ask('POST', '/api/tasks', caller, { query: 'write' }, { prefer: 'respond-async' })
   t.equal((await post('ann:run:acme')).status, 202)
   const refused = await post('ann:run:acme')
@@ -136,7 +157,14 @@ t.test('a tenant that has as many runs as it may have gets 429, while a full tea
   t.match(refused, { status: 429, body: { code: 'TEAM_OVERLOADED', details } })
   t.match(refused.headers.get('retry-after'), /^[1-9]/)
   t.equal((await post('bob:run:other')).status, 202)
-  resolve()
+  const small = stage(t, { maxConcurrentRuns: 2, maxQueuedRuns: 0 }, client)
+  const begin = (caller: string) => small('POST', '/api/tasks', caller, { query: 'write' }, { prefer: 'respond-async' })
+  for (const caller of ['ann:run:acme', 'bob:run:other']) t.equal((await begin(caller)).status, 202)
+  const full = await begin('eve:run:third')
+  t.match(full, { status: 503, body: { code: 'TEAM_OVERLOADED', detail: /^The runs under way/ } })
+  t.same(full.body.details, {}, 'nothing of what others do')
+  t.match((await begin('op:run')).body, { detail: /^2 runs are under way/, details: { running: 2, queued: 0 } })
+  answer()
 })
 
 t.test('prices stand in one place', async (t) => {
