@@ -33,7 +33,7 @@ export class Steering {
   readonly words = new Map<string, SteerWords>()
   /** Words that were unread when the run ended. */
   readonly unread = new Set<string>()
-  /** Who has made the calls with words in the prompt, and the ids of these words, by the id of the call. */
+  /** Makers of calls with words in the prompt, and the ids of these words, by the id of the call. */
   readonly #calls = new Map<string, { agent: string; steerIds: string[] }>()
   #superseded = 0
 

@@ -251,7 +251,7 @@ export class RunDrain {
 interface CheckedAnswer {
   /** Words of its agent. */
   readonly said: string
-  /** What guardrails have made of them. */
+  /** The same as guardrails have made them. */
   readonly content: string
   readonly structured: unknown
   readonly data: unknown
