@@ -70,6 +70,7 @@ const entries = ['src/actors/thread/thread-entry.ts', 'src/actors/turn/tool-entr
 const LINES: readonly [lines: number, what: string][] = [
   [120_620, 'all that stood before'],
   [60, 'an answer that stands over a restart, when words have its agent asked again'],
+  [40, 'words to a run in a rehearsal from its log'],
 ]
 const MOST_LINES = LINES.reduce((all, [lines]) => all + lines, 0)
 const LONGEST_FILE = 784

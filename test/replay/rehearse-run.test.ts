@@ -3,7 +3,14 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { z } from 'zod'
-import { createTeam, defineAgent, defineTool, type MultiAgentPatternOptions, type Run } from '../../src/index.ts'
+import {
+  createTeam,
+  defineAgent,
+  defineTool,
+  type ModelClient,
+  type MultiAgentPatternOptions,
+  type Run,
+} from '../../src/index.ts'
 import { type OldRunPlan, type OldRunRehearsal, rehearseRun, scriptedModel } from '../../src/testing.ts'
 import { deskOf, first, type Script } from '../durability/desk-team.ts'
 import { folderOf } from '../durability/log-folders.ts'
@@ -64,6 +71,53 @@ t.test('a run that was asked with pictures is asked with them again, also with l
   const rehearsal = await rehearseRun(options, { log, runId: 'one' })
   t.same(rehearsal.mismatches, [])
   t.equal(rehearsal.result.finalOutput, result.finalOutput)
+})
+
+t.test('what people said to a run while it worked is said again', async (t) => {
+  const log = join(folderOf(t), 'log')
+  let run: Run | undefined
+  const picture = { type: 'image' as const, mediaType: 'image/png', data: 'data:image/png;base64,AAAA' }
+  const says = (id: string) => run?.steer([{ type: 'text', text: `In ${id}.` }, picture], { id, by: { id: 'zoe' } })
+  const options = (
+    steer: (id: string) => Promise<unknown> | undefined = async () => {},
+    answer = async (_nth: number) => 'nothing',
+  ): MultiAgentPatternOptions => {
+    let [calls, checks] = [0, 0]
+    const model: ModelClient = {
+      offline: true,
+      async *complete() {
+        yield { text: await answer(calls++) }
+      },
+    }
+    const check = async () => void (checks++ === 0 && (await steer('yards')))
+    return {
+      agents: [
+        { name: 'ann' },
+        { name: 'cody', module: new URL('../fixtures/old-runs/listener.js', import.meta.url) },
+        { name: 'eve' },
+      ],
+      orchestration: { strategy: 'sequential' },
+      models: { default: model },
+      guardrails: { output: [{ name: 'slow', check }] },
+      logger: silent,
+    }
+  }
+  const answer = async (nth: number) => {
+    if (nth === 0) await says('metres')
+    return `answer ${nth}`
+  }
+  const team = createTeam({ ...options(says, answer), stateManagement: { path: log } })
+  run = team.launch('How long?', { runId: 'one' })
+  const { finalOutput, messageHistory } = await run.result
+  t.equal(finalOutput, 'answer 2', 'eve was asked again for what came behind her answer')
+  await team.close()
+  const { result, mismatches } = await rehearseRun(options(), { log, runId: 'one' })
+  t.same(mismatches, [])
+  t.equal(result.finalOutput, finalOutput)
+  const saidBy = (name: string, history = result.messageHistory) =>
+    history.filter(({ sender }) => sender === name).map(({ content }) => content)
+  t.same(saidBy('cody'), ['In metres. text image'])
+  for (const name of ['ann', 'cody', 'eve', '$user']) t.same(saidBy(name), saidBy(name, messageHistory))
 })
 
 t.test('it gives the same each time', async (t) => {

@@ -21,7 +21,7 @@ import { ConfigurationError, describe } from '../../shared/errors.ts'
 import type { Agent } from '../host/agent.ts'
 import { ORCHESTRATOR_INDEX, statusOf } from '../host/directory.ts'
 import type { RunState } from '../host/run.ts'
-import type { Unrecorded } from '../log/records.ts'
+import type { LogEntry, Unrecorded } from '../log/records.ts'
 import type { Tracing } from '../observers/tracing.ts'
 import type { RehearsedModels } from '../providers/models.ts'
 import { retries } from '../providers/provider-clients.ts'
@@ -72,7 +72,7 @@ export interface TeamKit {
   /** Wraps the handlers of any agent, the protocol's script included. */
   recorded?(agent: string, handlers: AgentHandlers): AgentHandlers
   /** Takes the place of a verb of the host. `record`: logs a record of a run. */
-  serve?(verb: Verb, real: HostVerb, record: (run: RunState, record: Unrecorded) => void): HostVerb
+  serve?(verb: Verb, real: HostVerb, record: (run: RunState, record: Unrecorded) => LogEntry): HostVerb
   /** Wraps the handlers of that agent for one thread of it. */
   around?(agent: string, handlers: AgentHandlers, thread: LocalThread): AgentHandlers
 }

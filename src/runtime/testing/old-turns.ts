@@ -2,6 +2,8 @@
  * Turns of a run that a log has: for each its message, and what it has asked the world outside of the team, with the
  * answers.
  */
+
+import type { Content } from '../../actors/definition/content.ts'
 import { decodeMessage, errorOf, isCopy, isFailure, isHead, isMessage, jsonIn } from '../../mailbox/codec.ts'
 import {
   BEGINS_AGAIN,
@@ -30,6 +32,7 @@ import type { TypedMessage } from '../../mailbox/message.ts'
 import type { DramatisError } from '../../shared/errors.ts'
 import { canonical, own } from '../../shared/values.ts'
 import { USER_INDEX } from '../host/directory.ts'
+import { STEERED } from '../host/steering.ts'
 import type { LogEntry } from '../log/records.ts'
 import type { RecordedRun } from '../views/recorded-runs.ts'
 
@@ -107,6 +110,16 @@ export interface OutsideMessage {
   readonly message: TypedMessage
 }
 
+/** Words that a person has said to the run while it worked. */
+export interface OldWords {
+  atMs: number
+  readonly id: string
+  content: Content
+  readonly to: string | null
+  readonly by: string | null
+  readonly interrupts: boolean
+}
+
 /**
  * Contents of the log of a run, as a play of it needs them. Times are those of the team: they stand still while no
  * process has the log, and until it has started its agents.
@@ -114,6 +127,7 @@ export interface OutsideMessage {
 export interface OldTurns {
   readonly turns: readonly OldTurn[]
   readonly outside: readonly OutsideMessage[]
+  readonly words: readonly OldWords[]
   readonly startedAt: number
   readonly lengthMs: number
   readonly aborted: { readonly atMs: number; readonly reason: string } | undefined
@@ -151,6 +165,9 @@ class TurnReader {
   readonly #sent = new Map<string, Sent>()
   readonly #open = new Map<string, OldEffect>()
   readonly #outside: OutsideMessage[] = []
+  readonly #words = new Map<string, OldWords>()
+  /** Time of the last answer from outside. */
+  #settledAtMs = 0
   #isLaunched = false
   #aborted: OldTurns['aborted']
   #startedAt: number | undefined
@@ -191,6 +208,11 @@ class TurnReader {
         return
       case 'turn.started':
         return this.#begun(entry.index, entry.turn, entry.attempt, entry.messageId)
+      case 'steer': {
+        const { steerId: id, text: content, to, by, interrupts = false } = entry
+        this.#words.set(id, { atMs: this.#now, id, content, to, by, interrupts })
+        return
+      }
       case 'run.aborted':
         this.#aborted ??= { atMs: this.#now, reason: entry.reason }
     }
@@ -246,7 +268,7 @@ class TurnReader {
     const message = decodeMessage(memory, at, this.#run.directory)
     if (message.type === 'response') return
     if (sender === USER_INDEX && !isCopy(memory, at)) {
-      if (this.#isLaunched) this.#outside.push({ atMs: this.#now, message })
+      if (this.#isLaunched && !this.#isOfWords(message)) this.#outside.push({ atMs: this.#now, message })
       this.#isLaunched = true
     }
     if (isHead(memory, at)) return
@@ -255,6 +277,18 @@ class TurnReader {
     const recipient = known === NOBODY && name !== undefined ? this.#run.indexOf(name) : known
     const by = this.#doings.get(`${sender} ${turnOf(memory, at)}`)
     this.#sent.set(`${recipient} ${message.id}`, { message, by, isInStep: isInStep(by) })
+  }
+
+  /**
+   * Checks for a message that the words of a person have caused: saying them in a play causes it. What keeps an answer
+   * from being that of the run has to be there before it: a guardrail that took its time then takes none in a play.
+   */
+  #isOfWords({ metadata, parts }: TypedMessage): boolean {
+    const words = this.#words.get(String(metadata.steerId))
+    if (words && parts) words.content = parts.map((part) => ({ ...part }))
+    if (metadata[STEERED] === undefined) return words !== undefined
+    for (const each of this.#words.values()) each.atMs = Math.min(each.atMs, this.#settledAtMs)
+    return true
   }
 
   #call(memory: Memory, at: number, { content: verb, data }: Body): void {
@@ -294,6 +328,7 @@ class TurnReader {
       ? { error: errorOf(memory, at) }
       : { value: data === undefined ? undefined : jsonIn(data) }
     effect.settledAtMs = this.#now
+    this.#settledAtMs = this.#now
   }
 
   #isWithin({ agent, messageId }: Doing): boolean {
@@ -324,6 +359,7 @@ class TurnReader {
     return {
       turns: [...turns.values()],
       outside: this.#outside,
+      words: [...this.#words.values()],
       lengthMs: this.#now,
       startedAt: this.#startedAt ?? this.#run.launched.startedAt,
       aborted: this.#aborted,

@@ -16,7 +16,7 @@ import { onAbort } from '../../shared/on-abort.ts'
 import { seededRandom } from '../../shared/random.ts'
 import type { RunState } from '../host/run.ts'
 import { outputField } from '../log/host-frames.ts'
-import type { Unrecorded } from '../log/records.ts'
+import type { LogEntry, Unrecorded } from '../log/records.ts'
 import type { HostCaller, HostVerb } from '../verbs/calls.ts'
 import type { ToolCall } from '../verbs/host-tools.ts'
 import { aroundTurns } from './faults.ts'
@@ -149,7 +149,7 @@ export class OldWorld {
   }
 }
 
-type Recording = (run: RunState, record: Unrecorded) => void
+type Recording = (run: RunState, record: Unrecorded) => LogEntry
 
 interface Reported {
   readonly record: Recording
@@ -159,11 +159,15 @@ interface Reported {
 async function modelCall(
   outcome: Promise<unknown>,
   { stream }: Partial<ModelCall>,
-  { run, agent, turn, say }: HostCaller,
+  { run, agent, turn, callId, say }: HostCaller,
   { record, tookMs }: Reported,
 ): Promise<unknown> {
   const answer = (await outcome) as ModelAnswer
-  const { usage, model, rehearsed, text } = answer
+  const { usage, model, rehearsed, text, steered = [] } = answer
+  const messageId = agent.messageIdOf(turn) ?? ''
+  for (const { steerId } of steered)
+    if (steerId !== undefined)
+      run.steered(record(run, { kind: 'steer.read', steerId, agent: agent.name, messageId, callId }))
   const of = { agent: agent.name, index: agent.index, turn, messageId: agent.messageIdOf(turn) }
   record(run, { kind: 'model.called', ...of, model, usage, durationMs: tookMs(), rehearsed, error: null })
   if (stream && text !== '') say(text)

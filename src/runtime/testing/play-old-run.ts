@@ -83,6 +83,7 @@ export interface PlayedOldRun {
   readonly mismatches: RunMismatch[]
 }
 
+const INTERRUPT = 'interrupt' as const
 const REACHED_END = 'the log has no more of the run'
 
 /** Rejects with `ConfigurationError` for a team that cannot work at all, or cannot take the options of the run. */
@@ -121,6 +122,15 @@ export async function playOldRun(
     handle = team.launchFor(target, queryOf(run), { ...options, ...of })
     for (const { atMs, message } of old.outside)
       clock.timer(atMs, () => void team.sendMessage({ ...inputOf(message), runId }).catch(() => {})) // it is compared
+    for (const { atMs, content, to, by, interrupts, id } of old.words) {
+      const how = {
+        id,
+        ...(to !== null && { to }),
+        ...(by !== null && { by: { id: by } }),
+        ...(interrupts && { when: INTERRUPT }),
+      }
+      clock.timer(atMs, () => void handle!.steer(content, how).catch(() => {})) // it came too late
+    }
     if (before.status === 'unfinished') clock.timer(old.lengthMs + 1, () => void handle!.cancel(REACHED_END))
     if (old.aborted) clock.timer(old.aborted.atMs, () => void handle!.cancel(old.aborted!.reason))
     const isSettled = settling(handle.result)
