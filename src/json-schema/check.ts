@@ -135,6 +135,7 @@ class Check {
     if (schema === false) return this.#fail(() => 'must not be there')
     if (typeof schema !== 'object' || schema === null) return true
     const fields = this.#views.get(schema) ?? (schema as Fields)
+    if (value === null && fields.nullable === true) return true // as OpenAPI 3.0 writes it
     const before = this.#failures
     const inside = depth + 1
     if (typeof fields.$ref === 'string') this.at(this.#target(fields.$ref), value, inside)

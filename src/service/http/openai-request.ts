@@ -114,6 +114,9 @@ export const chatRequest = z.looseObject({
     .nullish(),
   n: z.number().nullish(),
   tool_choice: z.unknown().optional(),
+  functions: z.unknown().optional(),
+  modalities: z.unknown().optional(),
+  audio: z.unknown().optional(),
 })
 
 export const responsesRequest = z.looseObject({
@@ -149,10 +152,13 @@ export type ResponsesRequest = z.infer<typeof responsesRequest>
 
 /** @throws HttpError for what a team cannot do. */
 export function askedIn(request: ChatRequest): Asked {
-  const { messages, n, tool_choice } = request
+  const { messages, n, tool_choice, functions, modalities, audio } = request
   assertNoOwner(request)
   if (n != null && n !== 1) throw refused('n', 'A team gives one answer: n has to be 1.')
   assertToolsAreFree(tool_choice)
+  if (functions != null) throw refused('functions', 'A team has functions of its own. Leave them out.')
+  if (audio != null || (Array.isArray(modalities) && modalities.includes('audio')))
+    throw refused(audio != null ? 'audio' : 'modalities', 'A team answers in text. Leave it out.')
   const words = new ToolWords()
   return askedOf(messages.map((message, at) => modelMessage(message, `messages[${at}]`, words)))
 }
@@ -162,7 +168,7 @@ export function askedInResponses(request: ResponsesRequest): Asked {
   assertNoOwner(request)
   assertToolsAreFree(tool_choice)
   const items = typeof input === 'string' ? [{ role: 'user' as const, content: input }] : input
-  const words = new ToolWords()
+  const words = new ToolWords(request.previous_response_id != null)
   const messages = items.map((item, at) => itemMessage(item, `input[${at}]`, words))
   return askedOf([...(instructions ? [{ role: 'user' as const, content: instructions }] : []), ...messages])
 }
@@ -188,14 +194,24 @@ function assertToolsAreFree(choice: unknown): void {
  */
 class ToolWords {
   readonly #names = new Map<string, string>()
+  readonly #goesOn: boolean
+
+  /** `goesOn`: calls may stand in what was said before. */
+  constructor(goesOn = false) {
+    this.#goesOn = goesOn
+  }
 
   called(id: string, name: string, input: string): string {
     this.#names.set(id, name)
     return `[called the tool "${name}" with ${input || '{}'}]`
   }
 
-  answered(id: string, content: Content): ModelMessage {
-    const head = `[the tool "${this.#names.get(id) ?? id}" answered]`
+  /** @throws HttpError for the result of a call that was not made: it would be nobody's. */
+  answered(id: string, content: Content, path: string): ModelMessage {
+    const name = this.#names.get(id)
+    if (name === undefined && !this.#goesOn)
+      throw refused(path, `${JSON.stringify(id.slice(0, 100))} is the id of no call that stands before it.`)
+    const head = `[the tool "${name ?? id}" answered]`
     const whole =
       typeof content === 'string' ? `${head}\n${content}` : [{ type: 'text' as const, text: head }, ...content]
     return { role: 'tool', content: whole }
@@ -216,7 +232,7 @@ function modelMessage(
   words: ToolWords,
 ): ModelMessage {
   const at = `${path}.content`
-  if (role === 'tool') return words.answered(tool_call_id, contentIn(given, at))
+  if (role === 'tool') return words.answered(tool_call_id, contentIn(given, at), `${path}.tool_call_id`)
   if (role === 'user') return { role, content: contentIn(given, at) }
   const text = textIn(given, at)
   if (role !== 'assistant') return { role: 'user', content: text }
@@ -239,7 +255,7 @@ function itemMessage({ type = 'message', role = 'user', ...item }: Item, path: s
     }
     case 'function_call_output': {
       const { call_id = '', output = '' } = item
-      return words.answered(call_id, outputIn(output, `${path}.output`))
+      return words.answered(call_id, outputIn(output, `${path}.output`), `${path}.call_id`)
     }
     default:
       throw refused(`${path}.type`, `"${type}" is nothing that a team takes; accepted: message, function_call_output.`)
@@ -252,6 +268,19 @@ function outputIn(output: unknown, path: string): Content {
   const parts = z.array(givenPart).safeParse(output)
   return parts.success ? contentIn(parts.data, path) : JSON.stringify(output)
 }
+
+/**
+ * Returns the schema by which a format binds an answer; undefined: it is a text.
+ *
+ * @throws HttpError for a format that there is not.
+ */
+export function schemaIn(type: string | undefined, schema: object | undefined, path: string): object | undefined {
+  if (type === undefined || type === 'text') return undefined
+  if (type === 'json_object' || type === 'json_schema') return (type === 'json_schema' && schema) || ANY_OBJECT
+  throw refused(`${path}.type`, `"${type.slice(0, 100)}" is no format; accepted: text, json_object, json_schema.`)
+}
+
+const ANY_OBJECT = { type: 'object', properties: {}, additionalProperties: true }
 
 /** @throws HttpError for what is no JSON Schema. */
 export async function outputOf(path: string, schema: object | undefined): Promise<Pick<RunOptions<unknown>, 'output'>> {

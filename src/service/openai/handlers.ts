@@ -1,7 +1,7 @@
 /** The endpoint in OpenAI's formats: teams as models, for programs that speak to nothing else. */
 import type { ModelMessage, Run, RunOptions } from '../../index.ts'
 import { systemClock, type Timer } from '../../shared/clock.ts'
-import { type Asked, askedIn, askedInResponses, outputOf, refused } from '../http/openai-request.ts'
+import { type Asked, askedIn, askedInResponses, outputOf, refused, schemaIn } from '../http/openai-request.ts'
 import type { Caller } from '../http/options.ts'
 import { HttpError, httpErrorOf, INTERNAL } from '../http/problem.ts'
 import { endOf, type FoundTask, isOver, type ServedTeam } from '../http/task-view.ts'
@@ -174,7 +174,7 @@ export function openAiHandlers(
     async chatCompletions(call) {
       const { body, request } = call
       const { model, stream, stream_options, response_format: format } = body
-      const schema = format?.type === 'json_schema' ? format.json_schema?.schema : undefined
+      const schema = schemaIn(format?.type, format?.json_schema?.schema, 'response_format')
       const output = await outputOf('response_format.json_schema.schema', schema)
       const asked = askedIn(body)
       const begun = await begin(call, model, asked, { ...output, stream: stream === true && !schema })
@@ -197,7 +197,7 @@ export function openAiHandlers(
       const background = body.background === true
       if (background && !store) throw refused('background', 'A response that is not stored cannot be asked for later.')
       const { format } = body.text ?? {}
-      const schema = format?.type === 'json_schema' ? format.schema : undefined
+      const schema = schemaIn(format?.type, format?.schema, 'text.format')
       const { query, messages } = askedInResponses(body)
       const previous = previous_response_id ?? null
       const asked = { query, messages: [...(await previously(call, previous)), ...messages] }

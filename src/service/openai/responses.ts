@@ -201,11 +201,10 @@ const MOST_NAMES = 50
 const LONGEST_NAME = 100
 
 export function ignoredChat(request: ChatRequest): string[] {
-  const { messages, stream_options: stream, response_format: format, tool_choice: choice } = request
+  const { messages, stream_options: stream, tool_choice: choice } = request
   return namesOf([
     ...others(request, CHAT),
     ...others(stream, ['include_usage'], 'stream_options.'),
-    ...formatOf(format?.type, format?.json_schema?.schema, 'response_format'),
     ...choiceOf(choice),
     ...messages.flatMap((message) => [...others(message, MESSAGE, 'messages.'), ...parts(message.content, 'messages')]),
   ])
@@ -217,7 +216,6 @@ export function ignoredResponses(request: ResponsesRequest): string[] {
   return namesOf([
     ...others(request, RESPONSES),
     ...others(text, ['format'], 'text.'),
-    ...formatOf(text?.format?.type, text?.format?.schema, 'text.format'),
     ...choiceOf(choice),
     ...items.flatMap((item) => [...others(item, ITEM, 'input.'), ...parts(item.content, 'input')]),
   ])
@@ -228,12 +226,6 @@ function others(given: unknown, known: readonly string[], path = ''): string[] {
     const isEmpty = value === undefined || value === null || (Array.isArray(value) && value.length === 0)
     return known.includes(name) || isEmpty ? [] : [`${path}${name}`]
   })
-}
-
-/** A team answers in a JSON schema, or as it likes: no other format binds it. */
-function formatOf(type: string | undefined, schema: object | undefined, path: string): string[] {
-  const isTaken = type === undefined || type === 'text' || (type === 'json_schema' && schema !== undefined)
-  return isTaken ? [] : [path]
 }
 
 /** A team calls its own tools, whether its client wants that or not. */

@@ -1,5 +1,6 @@
 /** Programs that speak OpenAI's formats, and the fields of theirs that change nothing. */
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
@@ -463,8 +464,6 @@ const chats: [fields: object, ignored: string | null][] = [
   [{}, null],
   [{ temperature: 0, seed: 1, user: null, stop: [] }, 'temperature, seed'],
   [{ response_format: { type: 'text' }, n: 1, tool_choice: 'auto', stream: false }, null],
-  [{ response_format: { type: 'json_object' } }, 'response_format'],
-  [{ response_format: { type: 'json_schema' } }, 'response_format'],
   [{ tool_choice: 'none', tools: [{ type: 'function' }] }, 'tools, tool_choice'],
   [{ stream_options: { include_usage: true, include_obfuscation: true } }, 'stream_options.include_obfuscation'],
   [{ messages: [{ ...hi, name: 'ann' }] }, 'messages.name'],
@@ -493,7 +492,6 @@ t.test('of a chat', async (t) => {
 const responses: [fields: object, ignored: string | null][] = [
   [{}, null],
   [{ text: { format: { type: 'text' }, verbosity: 'low' } }, 'text.verbosity'],
-  [{ text: { format: { type: 'json_object' } } }, 'text.format'],
   [{ tool_choice: 'none', metadata: { a: 'b' }, reasoning: null }, 'metadata, tool_choice'],
   [{ input: [{ id: 'm', status: 'completed', ...hi, phase: 'commentary' }] }, 'input.phase'],
   [
@@ -510,12 +508,87 @@ t.test('of a response', async (t) => {
   }
 })
 
-t.test('a schema that binds the answer is not ignored', async (t) => {
-  const { send } = stage(t, defineAgent({ receive: async () => '{}' }))
-  const format = { type: 'json_schema', json_schema: { name: 'a', schema } }
-  const body = { model: 'desk', messages: [hi], response_format: format }
-  const { status, headers } = await send('POST', '/v1/chat/completions', { body })
-  t.same([status, headers.get('x-dramatis-ignored')], [200, null])
+const nullable = { type: 'object', properties: { a: { type: 'string', nullable: true } }, required: ['a'] }
+
+/** Formats of answers: what an agent says, and what comes of it. */
+const FORMATS: [format: object, said: string, status: number][] = [
+  [{ type: 'json_object' }, '{"a":1}', 200],
+  [{ type: 'json_object' }, 'no object', 502],
+  [{ type: 'json_schema', schema }, '{}', 200],
+  [{ type: 'json_schema' }, '[]', 502],
+  [{ type: 'json_schema', schema: nullable }, '{"a":null}', 200],
+  [{ type: 'json_schema', schema: nullable }, '{"a":1}', 502],
+  [{ type: 'text' }, 'words', 200],
+  [{ type: 'grammar' }, 'words', 400],
+]
+
+t.test('a format binds the answer, in both APIs', async (t) => {
+  for (const [format, said, status] of FORMATS) {
+    const { send } = stage(t, defineAgent({ receive: async () => said }))
+    const { schema, ...named } = Object(format)
+    const response_format = { ...named, ...(schema && { json_schema: { name: 'a', schema } }) }
+    const asked = [
+      ['/v1/chat/completions', { messages: [hi], response_format }, 'response_format.type'],
+      ['/v1/responses', { input: 'hi', text: { format } }, 'text.format.type'],
+    ] as const
+    for (const [path, fields, param] of asked) {
+      const { body, headers, ...answer } = await send('POST', path, { body: { model: 'desk', ...fields } })
+      t.same([answer.status, headers.get('x-dramatis-ignored')], [status, null], `${path} ${JSON.stringify(format)}`)
+      if (status === 400) t.match(body, { error: { param, message: /grammar.*accepted: text, json_object/ } })
+    }
+  }
+})
+
+/** Fields that are used: a test of its own shows how. Any other is named, or refused. */
+const USED = {
+  chat: ['messages', 'model', 'n', 'response_format', 'stream', 'stream_options', 'tool_choice'],
+  responses: ['background', 'input', 'instructions', 'model', 'previous_response_id', 'store', 'stream', 'text'],
+}
+
+const namesIn = (file: string, type: string): string[] => {
+  const text = readFileSync(new URL(`../../../../node_modules/openai/resources/${file}`, import.meta.url), 'utf8')
+  const [, body = ''] = new RegExp(`interface ${type} \\{\\n([\\s\\S]*?)\\n\\}`).exec(text) ?? []
+  return [...body.matchAll(/^ {4}(\w+)\??:/gm)].map(([, name]) => name!)
+}
+
+t.test("each field of OpenAI's own client is used, named or refused", async (t) => {
+  const all = [
+    ['/v1/chat/completions', { messages: [hi] }, 'chat', 'chat/completions/completions.d.ts', 'ChatCompletion'],
+    ['/v1/responses', { input: 'hi' }, 'responses', 'responses/responses.d.ts', 'Response'],
+  ] as const
+  const { send } = stage(t, echo(), {}, ofCode)
+  for (const [path, least, api, file, type] of all) {
+    const names = namesIn(file, `${type}CreateParamsBase`)
+    t.ok(names.length > 20, `${names.length} fields`)
+    for (const name of names.filter((each) => !USED[api].includes(each))) {
+      const { status, headers, body } = await send('POST', path, { body: { model: 'desk', ...least, [name]: 'other' } })
+      if (status === 200) t.equal(headers.get('x-dramatis-ignored'), name)
+      else t.match([status, body.error.param], [400, name])
+    }
+  }
+})
+
+/** Requests that cannot be what their client means, and the field that says so. */
+const REFUSED: [path: string, fields: object, param: string][] = [
+  ['/v1/chat/completions', { functions: [{ name: 'f' }] }, 'functions'],
+  ['/v1/chat/completions', { modalities: ['text', 'audio'] }, 'modalities'],
+  ['/v1/chat/completions', { audio: { voice: 'ash', format: 'mp3' } }, 'audio'],
+  ['/v1/chat/completions', { messages: [hi, { role: 'tool', content: '3' }] }, 'messages[1].tool_call_id'],
+  [
+    '/v1/chat/completions',
+    { messages: [{ role: 'tool', tool_call_id: 'a', content: '3' }, hi] },
+    'messages[0].tool_call_id',
+  ],
+  ['/v1/responses', { input: [{ type: 'function_call_output', call_id: 'a', output: '3' }] }, 'input[0].call_id'],
+]
+
+t.test('what a team cannot mean is refused by its place', async (t) => {
+  const { send } = stage(t, echo(), {}, ofCode)
+  for (const [path, fields, param] of REFUSED) {
+    const least = path.endsWith('responses') ? { input: 'hi' } : { messages: [hi] }
+    const { status, body } = await send('POST', path, { body: { model: 'desk', ...least, ...fields } })
+    t.same([status, body.error?.param], [400, param])
+  }
 })
 
 t.test('names without end do not make a header without end', async (t) => {
