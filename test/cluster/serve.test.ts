@@ -25,7 +25,7 @@ t.test('what cannot be served by several processes is said at once', async (t) =
   const everywhere = ['--host', '0.0.0.0', '--token-env', 'SERVE_TOKEN', '--cluster-address', 'http://127.0.0.1:4747']
   await refused([team, ...everywhere], /--host 0\.0\.0\.0: name with --cluster-secret-env/)
   await refused([team, `other=${team}`, '--cluster-name', 'desk'], /several teams cannot have one name/)
-  await refused([team, '--cluster-secret-env', 'SERVE_SECRET'], /cannot be reached/, 1)
+  await refused([team, '--port', '0', '--cluster-secret-env', 'SERVE_SECRET'], /cannot be reached/, 1)
   const { surroundings, stderr } = fakeSurroundings()
   await refused([team, '--cluster-env', 'SERVE_SECRET'], /--cluster and --cluster-env: give one of the two/)
   t.equal(await main(['serve', team, '--cluster-env', 'SERVE_NONE'], surroundings), 2)

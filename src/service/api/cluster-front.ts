@@ -438,9 +438,7 @@ export class ClusterFront implements Elsewhere {
       return new Response(null, { status: 204 })
     const form = streamFormOf(request) ?? 'sse'
     return streams.respond({
-      request,
-      caller,
-      form,
+      ...{ request, caller, form, runId: place.id },
       frames: (signal) => framesOf(told(signal), { form }),
       left: () => {
         if (settings.onDisconnect === 'cancel') tasks.leave(this.#leavable(place, task.status))
@@ -532,9 +530,7 @@ export class ClusterFront implements Elsewhere {
       const after = placeOf(request)
       const wanted = { after, deltas: call.query.deltas === '1' }
       return this.#service.streams.respond({
-        request,
-        caller,
-        form,
+        ...{ request, caller, form, runId: id },
         frames: (signal) => framesOf(this.#told(call, place, { ...wanted, signal }), { form, task: view }),
         left: () => {
           if (settings.onDisconnect === 'cancel') tasks.leave(this.#leavable(place, 'running'))

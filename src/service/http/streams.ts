@@ -150,9 +150,14 @@ export class Streams {
       held: () => held,
       over: (isAtEnd) => {
         end()
-        if (!isAtEnd && this.#ofRun.of(ofRun).size === 0) left?.()
+        if (!isAtEnd && !this.isRead(runId, caller)) left?.()
       },
     })
+  }
+
+  /** Checks whether a caller reads a run by a stream. */
+  isRead(runId: string, { id }: Pick<Caller, 'id'>): boolean {
+    return this.#ofRun.of(`${runId} ${id}`).size > 0
   }
 
   /** Resolves when all streams have come to their end, or after that many ms. */

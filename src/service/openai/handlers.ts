@@ -121,10 +121,17 @@ export function openAiHandlers(
    * Resolves to the result of a task, or to what it waits for a person for, so that its client does. Rejects with its
    * error, or if the client leaves before.
    */
-  const resultOf = async (request: Request, begun: Begun, mayWait: boolean): Promise<Answer | Asking> => {
+  const resultOf = async (
+    { request, caller }: Pick<Call, 'request' | 'caller'>,
+    begun: Begun,
+    mayWait: boolean,
+  ): Promise<Answer | Asking> => {
     let isTold = false
+    const left = () => {
+      if (request.signal.aborted && !isTold && !streams.isRead(begun.run.id, caller)) begun.left()
+    }
     const ended = async () => {
-      await begun.untilEnd().finally(() => request.signal.aborted && !isTold && begun.left())
+      await begun.untilEnd().finally(left)
       const result = await begun.result()
       if (result.error) throw result.error
       return result
@@ -148,7 +155,10 @@ export function openAiHandlers(
     frames: (signal: AbortSignal) => AsyncIterable<string>,
     goesOn = false,
   ): Response =>
-    streams.respond({ request, caller, form: 'sse', headers, frames, left: () => void (goesOn || begun.left()) })
+    streams.respond({
+      ...{ request, caller, form: 'sse', headers, frames, runId: begun.run.id },
+      left: () => void (goesOn || begun.left()),
+    })
 
   /** Resolves to the conversation that ended with a response, once that one is complete. */
   const previously = async (
@@ -172,7 +182,7 @@ export function openAiHandlers(
     },
 
     async chatCompletions(call) {
-      const { body, request } = call
+      const { body } = call
       const { model, stream, stream_options, response_format: format } = body
       const schema = schemaIn(format?.type, format?.json_schema?.schema, 'response_format')
       const output = await outputOf('response_format.json_schema.schema', schema)
@@ -181,7 +191,7 @@ export function openAiHandlers(
       const named = { run: begun.run, model }
       const headers = ignoredHeader([...ignoredChat(body), ...unheard(call, model, asked, 'messages')])
       if (!stream) {
-        const result = await resultOf(request, begun, !schema)
+        const result = await resultOf(call, begun, !schema)
         if (!('questionId' in result)) return json(completionOf(named, result), 200, headers)
         return json(completionSaying(named, askingWords(result, api)), 200, { ...headers, ...waitsFor(result) })
       }
@@ -191,7 +201,7 @@ export function openAiHandlers(
     },
 
     async createResponse(call) {
-      const { body, request } = call
+      const { body } = call
       const { model, stream, previous_response_id } = body
       const store = body.store !== false
       const background = body.background === true
@@ -210,7 +220,7 @@ export function openAiHandlers(
       const named = { run: begun.run, ...said }
       const headers = ignoredHeader([...ignoredResponses(body), ...unheard(call, model, asked, 'input')])
       if (!stream && !background) {
-        const result = await resultOf(request, begun, true)
+        const result = await resultOf(call, begun, true)
         if (!('questionId' in result)) return json(responseOf(named, result), 200, headers)
         const words = schema ? undefined : askingWords(result, api)
         return json(responseWaiting(named, words), 200, { ...headers, ...waitsFor(result) })

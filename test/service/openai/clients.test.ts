@@ -368,6 +368,42 @@ t.test('openai: a client that leaves stops its task', async (t) => {
   t.match(await team.getRun(summary!.id)!.result, { error: { code: 'RUN_ABORTED' } })
 })
 
+t.test('openai: a task goes on whose client leaves, while its caller reads it otherwise', async (t) => {
+  const { client, team, url } = await served(t)
+  const messages = [{ role: 'user' as const, content: 'wait' }]
+  const running = async (count: number) => {
+    for (;;) {
+      const runs = await team.listRuns({ status: 'running' })
+      if (runs.length === count) return runs[0]!.id
+      await new Promise(setImmediate)
+    }
+  }
+  const read: string[] = []
+  for (const stream of [true, false]) {
+    const gone = new AbortController()
+    const asked = client.chat.completions.create({ model: 'desk', messages, stream }, { signal: gone.signal })
+    const id = await running(read.length + 1)
+    const reading = await fetch(`${url}/api/tasks/${id}/events`, {
+      headers: { authorization: `Bearer ${TOKEN}`, accept: 'text/event-stream' },
+    })
+    t.teardown(() => reading.body!.cancel())
+    if (stream) await asked
+    gone.abort()
+    await failureOf(asked)
+    read.push(id)
+  }
+  const last = new AbortController()
+  const unread = client.chat.completions.create({ model: 'desk', messages }, { signal: last.signal })
+  const id = await running(3)
+  last.abort()
+  await failureOf(unread)
+  t.match(await team.getRun(id)!.result, { error: { code: 'RUN_ABORTED' } }, 'nobody reads it')
+  t.same(
+    read.map((each) => team.getRun(each)!.status),
+    ['running', 'running'],
+  )
+})
+
 t.test('openai: a client that leaves while an earlier response is under way begins no task', async (t) => {
   let release = () => {}
   const held = new Promise<void>((resolve) => {
