@@ -8,6 +8,7 @@ import {
   createTraceState,
   type HrTime,
   isSpanContextValid,
+  type MeterProvider,
   ROOT_CONTEXT,
   type Span,
   SpanKind,
@@ -29,6 +30,8 @@ import { flag, methods, shape, text } from './shared/checks.ts'
 export interface OpenTelemetryOptions {
   /** The global one. */
   tracerProvider?: TracerProvider
+  /** Measures tokens and durations, as metrics. Default: nothing is measured. */
+  meterProvider?: MeterProvider
   /** Name of the team's runs, as `gen_ai.workflow.name` and in the names of their spans. Default: none. */
   workflowName?: string
   /**
@@ -40,14 +43,18 @@ export interface OpenTelemetryOptions {
 
 const optionsShape = shape<OpenTelemetryOptions>({
   tracerProvider: methods('getTracer'),
+  meterProvider: methods('getMeter'),
   workflowName: text,
   captureContent: flag,
 })
 
 /**
  * Runs, turns, calls of models and of tools as spans, by the semantic conventions for generative AI. A run's span is
- * the child of the span that is active where it is launched; without one it is the root. Source: the semantic
- * conventions for generative AI of OpenTelemetry, status Development: names of theirs can change in a minor version.
+ * the child of the span that is active where it is launched; without one it is the root. With a `meterProvider` their
+ * durations, and the tokens of models, are metrics too.
+ *
+ * Source: https://github.com/open-telemetry/semantic-conventions-genai, status Development: names of theirs can change
+ * in a minor version.
  *
  * @throws {ConfigurationError} for a wrong option, with its path.
  *
@@ -58,8 +65,9 @@ const optionsShape = shape<OpenTelemetryOptions>({
  */
 export function openTelemetry(options: OpenTelemetryOptions = {}): Telemetry {
   optionsShape(options, '')
-  const { tracerProvider = trace, workflowName, captureContent } = options
+  const { tracerProvider = trace, meterProvider, workflowName, captureContent } = options
   const tracer = tracerProvider.getTracer('dramatis')
+  const measure = meterProvider && measuring(meterProvider)
   return {
     workflowName,
     captureContent,
@@ -68,7 +76,8 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Telemetry {
     startSpan({ name, kind, at, parent, attributes }: SpanStart): TelemetrySpan {
       const within = (parent as Context | undefined) ?? ROOT_CONTEXT
       const options = { kind: KINDS[kind], startTime: timeFrom(at), attributes: mutable(attributes) }
-      return spanOf(tracer.startSpan(name, options, within), within)
+      const span = spanOf(tracer.startSpan(name, options, within), within)
+      return measure ? measured(span, { at, attributes }, measure) : span
     },
   }
 }
@@ -87,6 +96,76 @@ function spanOf(span: Span, parent: Context): TelemetrySpan {
       span.end(timeFrom(at))
     },
     within: (task) => context.with(place, task),
+  }
+}
+
+type Measure = (attributes: SpanAttributes, seconds: number) => void
+
+/** Has a span be measured at its end, by the attributes that it has then. */
+function measured(span: TelemetrySpan, { at, attributes }: Pick<SpanStart, 'at' | 'attributes'>, measure: Measure) {
+  let all = attributes
+  return {
+    ...span,
+    set(more: SpanAttributes) {
+      all = { ...all, ...more }
+      span.set(more)
+    },
+    end(ended: number, failed: boolean, message?: string) {
+      span.end(ended, failed, message)
+      measure(all, Math.max(0, ended - at) / 1_000)
+    },
+  }
+}
+
+/** Bounds that the conventions give for calls of models, in s, and bounds for what such calls are a part of. */
+const OF_CALLS = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92]
+const OF_WORK = [0.01, 0.1, 1, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200]
+
+const BY_MODEL = ['operation.name', 'provider.name', 'request.model'].map((name) => `gen_ai.${name}`)
+const BY_SERVER = ['server.address', 'server.port']
+
+/** Metric and bounds of the duration of an operation, and the attributes that it is told apart by. */
+const DURATIONS: Readonly<Record<string, readonly [metric: string, bounds: number[], by: readonly string[]]>> = {
+  chat: ['client.inference.duration', OF_CALLS, [...BY_MODEL, ...BY_SERVER]],
+  execute_tool: ['execute_tool.duration', OF_WORK, ['gen_ai.tool.name', 'gen_ai.tool.type']],
+  invoke_agent: ['invoke_agent.duration', OF_WORK, ['gen_ai.agent.name']],
+  invoke_workflow: ['invoke_workflow.duration', OF_WORK, ['gen_ai.workflow.name']],
+}
+const TOKENS = ['input_tokens', 'output_tokens', 'cache_read.input_tokens', 'reasoning.output_tokens'] as const
+const FIRST = 'gen_ai.response.time_to_first_chunk'
+
+function measuring(provider: MeterProvider): Measure {
+  const meter = provider.getMeter('dramatis')
+  const seconds = (name: string, explicitBucketBoundaries: number[]) =>
+    meter.createHistogram(`gen_ai.${name}`, { unit: 's', advice: { explicitBucketBoundaries } })
+  const durations = new Map(
+    Object.entries(DURATIONS).map(([operation, [name, bounds, by]]) => [
+      operation,
+      { by, took: seconds(name, bounds) },
+    ]),
+  )
+  const first = seconds('client.inference.time_to_first_chunk', OF_CALLS)
+  const tokens = TOKENS.map((kind) => ({
+    used: `gen_ai.usage.${kind}`,
+    counter: meter.createCounter(`gen_ai.client.inference.usage.${kind}`, { unit: '{token}' }),
+  }))
+  return (attributes, took) => {
+    const operation = String(attributes['gen_ai.operation.name'])
+    const duration = durations.get(operation)
+    if (!duration) return
+    const pick = (names: readonly string[]) =>
+      mutable(
+        Object.fromEntries(
+          Object.entries(attributes).filter(([name, value]) => value !== undefined && names.includes(name)),
+        ),
+      )
+    duration.took.record(took, pick([...duration.by, 'error.type']))
+    if (operation !== 'chat') return
+    const whose = pick(duration.by)
+    if (typeof attributes[FIRST] === 'number') first.record(attributes[FIRST], whose)
+    for (const { used, counter } of tokens)
+      if (typeof attributes[used] === 'number')
+        counter.add(attributes[used], { ...whose, 'gen_ai.token.modality': 'unknown' })
   }
 }
 

@@ -71,6 +71,7 @@ const LINES: readonly [lines: number, what: string][] = [
   [120_620, 'all that stood before'],
   [60, 'an answer that stands over a restart, when words have its agent asked again'],
   [40, 'words to a run in a rehearsal from its log'],
+  [85, 'tokens and durations as metrics of OpenTelemetry'],
   [50, 'formats and fields of OpenAI, and readers of a task whose client has left'],
 ]
 const MOST_LINES = LINES.reduce((all, [lines]) => all + lines, 0)

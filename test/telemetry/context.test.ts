@@ -218,6 +218,7 @@ t.test('wrong options are refused by name', async (t) => {
     [() => createTeam({ agents, orchestration, telemetry: {} as never }), 'telemetry', /startSpan/],
     [() => createTeam({ agents, orchestration, telemetry: openTelemetry as never }), 'telemetry', /an object with/],
     [() => openTelemetry({ tracerProvider: {} as never }), 'tracerProvider', /getTracer/],
+    [() => openTelemetry({ meterProvider: {} as never }), 'meterProvider', /getMeter/],
     [() => openTelemetry({ captureContent: 'yes' as never }), 'captureContent', /true or false/],
     [() => openTelemetry({ workflowName: 5 as never }), 'workflowName', /a string/],
     [() => openTelemetry({ provider: 5 } as never), 'provider', /no such option/],

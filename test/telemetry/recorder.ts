@@ -1,5 +1,6 @@
 /** Where the spans of a test go, and how it looks at them: as a tree of names, each with what the test wants to see. */
 import { type Attributes, SpanKind, SpanStatusCode } from '@opentelemetry/api'
+import { MetricReader } from '@opentelemetry/sdk-metrics'
 import {
   BasicTracerProvider,
   InMemorySpanExporter,
@@ -67,6 +68,27 @@ export class Recorder {
         return [span.name, ...this.#below(children)]
       })
   }
+}
+
+/** What was measured: by metric, the attributes with the sum of their values, and the unit. */
+export class Measures extends MetricReader {
+  async measured(): Promise<Record<string, [Attributes, number, unit: string][]>> {
+    const { resourceMetrics } = await this.collect()
+    const metrics = resourceMetrics.scopeMetrics.flatMap((scope) => scope.metrics)
+    return Object.fromEntries(
+      metrics.map(({ descriptor, dataPoints }) => [
+        descriptor.name,
+        dataPoints.map(({ attributes, value }) => [
+          attributes,
+          typeof value === 'number' ? value : (value.sum ?? 0),
+          descriptor.unit,
+        ]),
+      ]),
+    )
+  }
+
+  protected async onForceFlush(): Promise<void> {}
+  protected async onShutdown(): Promise<void> {}
 }
 
 export const idOf = (span: ReadableSpan): string => span.spanContext().spanId

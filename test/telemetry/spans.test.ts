@@ -1,14 +1,21 @@
 /** What a team's runs and calls of tools look like to OpenTelemetry. */
 import { SpanKind } from '@opentelemetry/api'
+import { MeterProvider } from '@opentelemetry/sdk-metrics'
 import t from 'tap'
-import type { AgentContext, AgentMessage, ToolContext } from '../../src/index.ts'
+import {
+  type AgentContext,
+  type AgentMessage,
+  type ModelClient,
+  ModelError,
+  type ToolContext,
+} from '../../src/index.ts'
 import { modelServer } from '../fixtures/model-server.ts'
 import { type Cast, type Extras, gate, given, localTeam, never, openTeam } from '../kit/team.ts'
 import { FakeModel } from '../models/fake-model.ts'
 import { desk, ledger, recordModule } from '../toolbox/desk.ts'
 import { adder, doing } from '../toolbox/tools.ts'
 import { asking } from './asking.ts'
-import { errorOf, idOf, isInternal, msOf, parentOf, Recorder, tookOf, traceOf } from './recorder.ts'
+import { errorOf, idOf, isInternal, Measures, msOf, parentOf, Recorder, tookOf, traceOf } from './recorder.ts'
 
 // What a team's runs look like to OpenTelemetry: the tree of spans, their names, attributes, times and ends.
 
@@ -104,6 +111,89 @@ t.test('the provider of a client has the name that the conventions have for it',
     await localTeam(t, { chief }, { telemetry: recorder.telemetry, models: { default: client } }).execute('q')
     t.match(recorder.one('chat small').attributes, { 'gen_ai.provider.name': name, 'gen_ai.request.model': 'small' })
   }
+})
+
+/**
+ * Attributes by operation that the conventions have, and that a team may be asked for. Source:
+ * https://github.com/open-telemetry/semantic-conventions-genai, docs/gen-ai, November 2026.
+ */
+const OF_ALL = ['operation.name', 'conversation.id', 'input.messages', 'output.messages', 'agent.name']
+const REGISTRY: Record<string, string[]> = {
+  invoke_workflow: [...OF_ALL, 'workflow.name'],
+  invoke_agent: [...OF_ALL, 'agent.description', 'request.model', 'usage.input_tokens', 'usage.output_tokens'],
+  execute_tool: [...OF_ALL, 'tool.name', 'tool.call.id', 'tool.type', 'tool.description', 'tool.call.arguments'].concat(
+    'tool.call.result',
+  ),
+  chat: [
+    ...OF_ALL,
+    ...['provider.name', 'output.type', 'prompt.name', 'conversation.compacted'],
+    ...['model', 'stream', 'temperature', 'top_p', 'top_k', 'seed', 'max_tokens', 'stop_sequences'].map(
+      (name) => `request.${name}`,
+    ),
+    ...['id', 'model', 'finish_reasons', 'time_to_first_chunk'].map((name) => `response.${name}`),
+    ...['input', 'output', 'cache_read.input', 'cache_write.input', 'reasoning.output'].map(
+      (name) => `usage.${name}_tokens`,
+    ),
+  ],
+}
+const BESIDE = /^(dramatis\..+|error\.type|server\.(address|port))$/
+
+t.test('what is used and how long it takes is measured, by the names of the conventions', async (t) => {
+  const reader = new Measures()
+  const meterProvider = new MeterProvider({ readers: [reader] })
+  const recorder = new Recorder({ meterProvider, workflowName: 'desk', captureContent: true })
+  const usage = { inputTokens: 9, outputTokens: 5, totalTokens: 14, cachedTokens: 4, reasoningTokens: 2, calls: 1 }
+  let calls = 0
+  const model: ModelClient = {
+    offline: true,
+    provider: 'anthropic.messages',
+    async *complete({ clock, signal }) {
+      if (calls++ > 0) throw new ModelError('Broken.', { reason: 'auth' })
+      await clock!.sleep(250, signal)
+      yield { text: 'said' }
+      await clock!.sleep(750, signal)
+      yield { usage, finishReason: 'stop' }
+    },
+  }
+  const { tool } = adder()
+  const ann = async (_: AgentMessage, context: AgentContext) => {
+    await context.tool(tool, { a: 1 })
+    await context.complete({ prompt: 'a', stream: true })
+    await context.complete({ prompt: 'b' }).catch(() => {})
+    return 'done'
+  }
+  const options = { telemetry: recorder.telemetry, models: { best: model }, roles: { ann: { tools: [tool] } } }
+  const team = localTeam(t, { ann }, options)
+  const running = team.execute('go')
+  await team.clock.runToIdle()
+  await running
+  const chat = { 'gen_ai.operation.name': 'chat', 'gen_ai.provider.name': 'anthropic', 'gen_ai.request.model': 'best' }
+  const failed = { ...chat, 'error.type': 'MODEL' }
+  const unknown = { ...chat, 'gen_ai.token.modality': 'unknown' }
+  t.same(await reader.measured(), {
+    'gen_ai.client.inference.duration': [
+      [chat, 1, 's'],
+      [failed, 0, 's'],
+    ],
+    'gen_ai.client.inference.time_to_first_chunk': [[chat, 0.25, 's']],
+    'gen_ai.client.inference.usage.input_tokens': [[unknown, 9, '{token}']],
+    'gen_ai.client.inference.usage.output_tokens': [[unknown, 5, '{token}']],
+    'gen_ai.client.inference.usage.cache_read.input_tokens': [[unknown, 4, '{token}']],
+    'gen_ai.client.inference.usage.reasoning.output_tokens': [[unknown, 2, '{token}']],
+    'gen_ai.execute_tool.duration': [[{ 'gen_ai.tool.name': 'add', 'gen_ai.tool.type': 'function' }, 0, 's']],
+    'gen_ai.invoke_agent.duration': [[{ 'gen_ai.agent.name': 'ann' }, 1, 's']],
+    'gen_ai.invoke_workflow.duration': [[{ 'gen_ai.workflow.name': 'desk' }, 1, 's']],
+  })
+  for (const { name, attributes } of recorder.spans) {
+    const known = REGISTRY[String(attributes['gen_ai.operation.name'])]!
+    for (const key of Object.keys(attributes).filter((each) => !BESIDE.test(each)))
+      t.ok(known.includes(key.replace(/^gen_ai\./, '')), `${name}: ${key}`)
+  }
+  t.match(recorder.named('chat best')[0]!.attributes, {
+    'gen_ai.request.stream': true,
+    'gen_ai.response.time_to_first_chunk': 0.25,
+    'gen_ai.usage.reasoning.output_tokens': 2,
+  })
 })
 
 t.test('nothing that is said stands in a span', async (t) => {

@@ -18,7 +18,7 @@ import type {
   TraceHeaders,
   TracePlace,
 } from '../settings/options.ts'
-import type { MadeCall, PendingCall } from '../verbs/gateway.ts'
+import { isStreamed, type MadeCall, type PendingCall } from '../verbs/gateway.ts'
 
 /*
  * Attributes of spans, named by OpenTelemetry's semantic conventions for generative AI. Attributes without a name there
@@ -53,7 +53,8 @@ export const toolAttributes = (run: RunState, agent: string, tool: string, callI
   ...ofRun(run),
 })
 
-export const callAttributes = ({ caller, call, model, client, host, provider }: PendingCall): SpanAttributes => {
+export const callAttributes = (pending: PendingCall): SpanAttributes => {
+  const { caller, call, model, client, host, provider } = pending
   const [address, port] = host?.split(/:(?=\d+$)/) ?? []
   return {
     'gen_ai.operation.name': 'chat',
@@ -61,6 +62,7 @@ export const callAttributes = ({ caller, call, model, client, host, provider }: 
     'gen_ai.request.model': model,
     'gen_ai.request.temperature': call.temperature,
     'gen_ai.request.max_tokens': call.maxOutputTokens,
+    'gen_ai.request.stream': isStreamed(pending) || undefined,
     'gen_ai.output.type': call.jsonSchema ? 'json' : undefined,
     'gen_ai.agent.name': caller.agent.name,
     'server.address': address,
@@ -86,11 +88,13 @@ function providerName(isRehearsed: boolean, host: string | undefined, provider: 
   return own(PROVIDERS, name) ?? name
 }
 
-export const answerAttributes = ({ answer, usage }: MadeCall): SpanAttributes => ({
+export const answerAttributes = ({ answer, usage, firstMs }: MadeCall): SpanAttributes => ({
   'gen_ai.response.finish_reasons': answer && [answer.finishReason],
   'gen_ai.usage.input_tokens': usage.inputTokens,
   'gen_ai.usage.output_tokens': usage.outputTokens,
   'gen_ai.usage.cache_read.input_tokens': usage.cachedTokens,
+  'gen_ai.usage.reasoning.output_tokens': usage.reasoningTokens,
+  'gen_ai.response.time_to_first_chunk': firstMs === undefined ? undefined : firstMs / 1_000,
   'dramatis.rehearsed': answer?.rehearsed || undefined,
 })
 

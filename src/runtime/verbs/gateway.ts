@@ -408,7 +408,13 @@ export interface MadeCall {
   readonly heard?: number | undefined
   /** True if who asked has been given words of it as they came. */
   readonly isRead?: boolean
+  /** Ms from the request to the first piece of a stream. */
+  readonly firstMs?: number | undefined
 }
+
+/** Checks whether a provider is asked for a stream. It also shows whether a model is silent or at work. */
+export const isStreamed = ({ call, silenceMs }: Pick<PendingCall, 'call' | 'silenceMs'>): boolean =>
+  call.stream === true || call.watched !== undefined || silenceMs !== undefined
 
 /**
  * Layer around each call, the first outermost: a list of models, a budget that reserves before and settles after, a
@@ -528,13 +534,15 @@ export class ModelGateway {
     })
     const watching = watched && new WatchedPieces(caller, watched, redactor, record)
     let hasBegun = false
+    let firstMs: number | undefined
+    const began = clock.monotonic()
     const hear = (heard: Heard) => {
+      if (isStreamed(pending)) firstMs ??= clock.monotonic() - began
       hasBegun = heard.part !== 'restart'
       if (heard.part === 'restart') reader.restart()
       if (heard.part === 'text') reader.push(heard.text)
       watching?.hear(heard)
     }
-    const began = clock.monotonic()
     let error: DramatisError | undefined
     const rootObject = call.jsonSchema && asRootObject(call.jsonSchema)
     try {
@@ -548,8 +556,7 @@ export class ModelGateway {
         ),
         ...(tools.length > 0 && { tools: [...tools] }),
         ...(pending.giveBack && { giveBack: pending.giveBack }),
-        // A stream shows whether the model is silent or at work.
-        ...((stream || watched || silenceMs !== undefined) && {
+        ...(isStreamed(pending) && {
           stream: true,
           ...((!stream || isOfRun(watched)) && { restarts: true }),
         }),
@@ -608,7 +615,7 @@ export class ModelGateway {
       error: error ?? null,
     })
     pending.reserved?.over()
-    return { answer, usage, money, error, heard: hasBegun ? wordsIn(collected.text) : undefined, isRead }
+    return { answer, usage, money, error, heard: hasBegun ? wordsIn(collected.text) : undefined, isRead, firstMs }
   }
 
   #thoughtsOf({ host, provider, model, thinks }: PendingCall): Thoughts {
