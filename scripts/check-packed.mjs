@@ -131,7 +131,7 @@ check('the declarations are found by older resolvers, and hold with the oldest s
 check(
   'all declarations hold in programs that check those of libraries, by each resolver and the oldest TypeScript',
   () => {
-    const named = ['@modelcontextprotocol/sdk', '@opentelemetry/api', 'esbuild']
+    const named = ['@modelcontextprotocol/client', '@opentelemetry/api', 'esbuild']
     const versions = { ...manifest.peerDependencies, ...manifest.dependencies }
     run('npm', [...install, ...named.map((name) => `${name}@${versions[name]}`)], { timeout: installLimitMs })
     cpSync(join(root, 'test/types/entry-points.ts'), join(user, 'entry-points.ts'))

@@ -73,6 +73,7 @@ const LINES: readonly [lines: number, what: string][] = [
   [40, 'words to a run in a rehearsal from its log'],
   [85, 'tokens and durations as metrics of OpenTelemetry'],
   [50, 'formats and fields of OpenAI, and readers of a task whose client has left'],
+  [200, 'servers of MCP of both years, in all their shapes'],
 ]
 const MOST_LINES = LINES.reduce((all, [lines]) => all + lines, 0)
 const LONGEST_FILE = 784

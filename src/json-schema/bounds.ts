@@ -38,7 +38,10 @@ const NAMES: ReadonlySet<string> = new Set([
 /** Keywords whose value is an example of what fits, and no schema. */
 const DATA: ReadonlySet<string> = new Set(['const', 'enum', 'default', 'examples'])
 
-const kindOf = (key: string) => (NAMES.has(key) ? 'names' : DATA.has(key) ? 'data' : 'schema')
+export type SchemaKind = 'schema' | 'names' | 'data'
+
+/** Returns what the value of a keyword is made of. */
+export const kindOf = (key: string): SchemaKind => (NAMES.has(key) ? 'names' : DATA.has(key) ? 'data' : 'schema')
 
 /** Patterns of a schema, and the objects within that are checked by other fields than their own. */
 export interface Reading {
@@ -69,7 +72,7 @@ export async function readSchema(root: unknown, leftOut?: LeftOut): Promise<Read
     leniency.leave(schema, path, key, error instanceof Error ? error.message : String(error), name)
   }
   const found = { characters: 0, references: 0, branches: 0, patterns: new Map<string, Place[]>() }
-  const visit = (part: unknown, path: string, depth: number, kind: 'schema' | 'names' | 'data'): void => {
+  const visit = (part: unknown, path: string, depth: number, kind: SchemaKind): void => {
     within('levels of nesting', depth, MOST.depth)
     found.characters += typeof part === 'string' ? part.length : 1
     within('characters', found.characters, MOST.characters)

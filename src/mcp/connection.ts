@@ -3,7 +3,7 @@
 import { setMaxListeners } from 'node:events'
 import { setImmediate } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
-import type { CallToolResult, Progress } from '@modelcontextprotocol/sdk/types.js'
+import type { Progress } from '@modelcontextprotocol/client'
 import type { Logger, ToolContext } from '../actors/definition/tool.ts'
 import { foreignSchema } from '../json-schema/foreign-schema.ts'
 import { MIB } from '../shared/answers.ts'
@@ -11,8 +11,9 @@ import { systemClock } from '../shared/clock.ts'
 import { ConfigurationError, describe, shown, ToolFailedError } from '../shared/errors.ts'
 import { anyAborted } from '../shared/on-abort.ts'
 import { visible } from '../shared/text.ts'
+import { type Fields, type OfferedTool, toolIn } from './loose.ts'
 import { type Sdk, sdk } from './sdk.ts'
-import { checkServer, type McpServer, nameOf } from './server-address.ts'
+import { checkServer, type Era, type McpServer, nameOf } from './server-address.ts'
 import { beginSession, NO_LIMIT, type Session, Sessions } from './session.ts'
 import { answeredBy } from './transports.ts'
 
@@ -52,12 +53,14 @@ class Endpoint {
   readonly #server: McpServer
   readonly #options: ConnectOptions
   readonly #ended = new AbortController()
+  #era: Era
   name: string
 
   constructor(kit: Sdk, server: McpServer, options: ConnectOptions) {
     this.#kit = kit
     this.#server = server
     this.#options = options
+    this.#era = server.era ?? 'auto'
     this.name = nameOf(server)
   }
 
@@ -90,7 +93,12 @@ class Endpoint {
         printed: logger && printedOn((text) => logger.info({ server: this.name }, text)),
       },
       signal,
-    )
+      this.#era,
+    ).catch((error: unknown) => {
+      this.#era = this.#server.era ?? 'auto' // another one may stand there now
+      throw error
+    })
+    this.#era = session.era
     const own = session.client.getServerVersion()?.name
     if (own) this.name = `${nameOf(this.#server)} ("${visible(own.slice(0, LONGEST_OWN_NAME))}")`
     return session
@@ -137,19 +145,12 @@ class Endpoint {
   }
 }
 
-export interface OfferedTool {
-  name: string
-  description?: string | undefined
-  inputSchema: object
-  outputSchema?: object | undefined
-  annotations: { readOnlyHint?: unknown; idempotentHint?: unknown }
-}
-
 export interface Offer {
   readonly tools: readonly OfferedTool[]
   readonly refused: ReadonlyMap<string, string>
   /** Keywords of schemas that are not checked by, with their tools and reasons. */
   readonly leftOut: readonly string[]
+  readonly oddity?: string | undefined
 }
 
 /** In pages: a server that always has another one is not asked for ever. */
@@ -158,19 +159,21 @@ const MOST_PAGES = 100
 const MOST_TOOLS = 1_024
 const LONGEST_REASON = 300
 
+interface List {
+  listed: unknown[]
+  /** In words; undefined: nothing is odd about it. */
+  oddity?: string
+}
+
 /** Asks a server for its tools, page by page, until it names no further page, or one that it has named before. */
-async function listOf(
-  { client }: Session,
-  { ResultSchema }: Sdk,
-  options: { signal: AbortSignal; timeout: number },
-): Promise<unknown[]> {
+async function listOf(session: Session, options: { signal: AbortSignal; timeout: number }): Promise<List> {
   const listed: unknown[] = []
   const known = new Map<unknown, unknown>()
   const cursors = new Set<string>()
   let cursor: string | undefined
   for (let page = 0; page < MOST_PAGES; page++) {
     const params = cursor === undefined ? {} : { cursor }
-    const { tools, nextCursor: next } = await client.request({ method: 'tools/list', params }, ResultSchema, options)
+    const { tools, nextCursor: next } = await session.ask('tools/list', params, options)
     if (!Array.isArray(tools)) throw new Error(`its list of tools is ${shown(tools)}`)
     for (const tool of tools) {
       const { name }: { name?: unknown } = Object(tool)
@@ -179,9 +182,9 @@ async function listOf(
       known.set(name, tool)
       listed.push(tool)
     }
-    if (next === undefined || next === null || next === '') return listed
+    if (next === undefined || next === null || next === '') return { listed }
     if (typeof next !== 'string') throw new Error(`the next page of its tools is ${shown(next)}, and no text`)
-    if (cursors.has(next)) return listed
+    if (cursors.has(next)) return { listed, oddity: 'its list of tools names a page again, and ends there' }
     cursors.add(next)
     cursor = next
   }
@@ -190,7 +193,7 @@ async function listOf(
 
 /** Reads the schemas of a list of tools; of those that are wanted. Rejects only if the signal is aborted. */
 async function offerIn(
-  listed: readonly unknown[],
+  { listed, oddity }: List,
   isWanted: (name: string) => boolean,
   signal: AbortSignal,
 ): Promise<Offer> {
@@ -201,7 +204,7 @@ async function offerIn(
     const { name }: { name?: unknown } = Object(given)
     const label = typeof name === 'string' && name !== '' ? name : `tool ${at + 1} of its list`
     try {
-      const tool = toolIn(given)
+      const tool = toolIn(given, (keyword, why) => leftOut.push(visible(`${label}: ${keyword} (${why})`)))
       if (tools.has(tool.name)) throw new Error('another tool has the same name')
       if (isWanted(tool.name)) leftOut.push(...(await notChecked(tool)))
       tools.set(tool.name, tool)
@@ -211,7 +214,7 @@ async function offerIn(
     await setImmediate() // the patterns of one tool take up to a tenth of a second
     signal.throwIfAborted()
   }
-  return { tools: [...tools.values()], refused, leftOut }
+  return { tools: [...tools.values()], refused, leftOut, oddity }
 }
 
 /** Returns the keywords of a tool's schemas that are not checked by. Rejects if a schema is beyond a bound. */
@@ -224,35 +227,12 @@ async function notChecked({ name, inputSchema, outputSchema }: OfferedTool): Pro
   return found
 }
 
-/** Returns the tool that a server lists. Fields without a value may be null. Throws for what is none. */
-function toolIn(given: unknown): OfferedTool {
-  const { name, description, inputSchema, outputSchema, annotations, execution }: { [field: string]: unknown } =
-    Object(given)
-  if (typeof name !== 'string' || name === '') throw new Error(`its name is ${shown(name)}; accepted: a text`)
-  if (!isObject(inputSchema) || Reflect.get(inputSchema, 'type') !== 'object')
-    throw new Error(`its inputSchema is ${shown(inputSchema)}; accepted: a JSON Schema with the type "object"`)
-  if (!isObject(outputSchema ?? {})) throw new Error(`its outputSchema is ${shown(outputSchema)}; accepted: an object`)
-  if (typeof (description ?? '') !== 'string') throw new Error(`its description is ${shown(description)}, and no text`)
-  if (!isObject(annotations ?? {})) throw new Error(`its annotations are ${shown(annotations)}; accepted: an object`)
-  if (Object(execution).taskSupport === 'required') throw new Error('it can be called only as a task')
-  return {
-    name,
-    inputSchema,
-    description: description as string | undefined,
-    outputSchema: outputSchema as object | undefined,
-    annotations: annotations ?? {},
-  }
-}
-
-const isObject = (value: unknown): value is object =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
-
 export interface Connection {
   /** The server in words, without what may be a secret: arguments, environment, headers, the query of its URL. */
   readonly name: string
   readonly offer: Offer
   /** Rejects with `ToolFailedError` for what the server refuses, or when it is gone. */
-  call(tool: string, input: unknown, context: ToolContext): Promise<CallToolResult>
+  call(tool: string, input: unknown, context: ToolContext): Promise<Fields>
   close(): Promise<void>
 }
 
@@ -279,7 +259,7 @@ export async function connect(server: McpServer, options: ConnectOptions): Promi
     .inTime(async (signal) => {
       const first = await endpoint.begin(signal)
       try {
-        const listed = await listOf(first, kit, { signal, timeout: NO_LIMIT })
+        const listed = await listOf(first, { signal, timeout: NO_LIMIT })
         return { first, offer: await offerIn(listed, isWanted, signal) }
       } catch (error) {
         await first.close().catch(() => {})
@@ -306,9 +286,7 @@ export async function connect(server: McpServer, options: ConnectOptions): Promi
           progress(said.message ?? `${said.progress}${said.total === undefined ? '' : ` of ${said.total}`}`),
       }
       try {
-        return await sessions.use(either.signal, ({ client }) =>
-          client.request({ method: 'tools/call', params }, kit.CallToolResultSchema, options),
-        )
+        return await sessions.use(either.signal, (session) => session.ask('tools/call', params, options))
       } catch (error) {
         const isGone = ended.aborted || sessions.current.client.transport === undefined
         const what = ended.aborted ? (ended.reason as Error).message : GONE

@@ -1,16 +1,14 @@
 /** `dramatis/mcp`: the tools of an MCP server, for agents. Source: modelcontextprotocol.io. */
 
-import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
-import { toolParts } from '../actors/definition/content.ts'
 import { checkBySchema } from '../actors/definition/schema.ts'
-import { defineTool, type Logger, type Tool } from '../actors/definition/tool.ts'
+import { defineTool, type Logger, type ModelSchema, type Tool, type ToolContext } from '../actors/definition/tool.ts'
 import { laterSchema } from '../json-schema/later-schema.ts'
-import type { MessagePart } from '../mailbox/parts.ts'
 import { ConfigurationError, shown, ToolFailedError } from '../shared/errors.ts'
-import { type Connection, connect, type OfferedTool } from './connection.ts'
+import { type Connection, connect } from './connection.ts'
+import { namesFor, type OfferedTool, outputOf } from './loose.ts'
 import type { McpServer } from './server-address.ts'
 
-export type { HttpServer, McpServer, StdioServer } from './server-address.ts'
+export type { Era, HttpServer, McpServer, StdioServer } from './server-address.ts'
 
 /** Options for the tools of a server. Durations in ms. */
 export interface McpToolsOptions {
@@ -18,6 +16,8 @@ export interface McpToolsOptions {
   prefix?: string
   /** These alone, by the names that the server has for them. All by default. */
   only?: readonly string[]
+  /** Effect of a tool that cannot be used, among others that can. Default: 'warn', which leaves it out. */
+  onBadTool?: 'warn' | 'throw'
   /** How long each call may take; 30,000. */
   timeoutMs?: number
   /** True: each call runs alone among those that a model asks for in one answer (`defineTool`). Default: false. */
@@ -41,29 +41,34 @@ export interface McpTools extends AsyncDisposable {
  * that is started has no environment but `env`, so give it `PATH` there, or name the command by an absolute path.
  * Redirects to another origin are refused, since the headers would go along. Close it after the team: nobody else does.
  *
- * A name that models do not take is changed: what is no letter of ASCII, digit, '_' or '-' becomes '_', and the rest
- * beyond 64 characters is cut. Input is checked by the server's JSON schema before it is sent, in a bounded number of
- * steps. The output is the structured content of the result, else its text, else the list of its parts; a result that
- * is an error is a `ToolFailedError` with its text. A tool is `readOnly` if the server says so (`readOnlyHint`), and
- * `idempotent` if it says that (`idempotentHint`) or the former. Each call carries its `idempotencyKey` as
- * `_meta['dramatis/idempotencyKey']`. The list of tools is that of the connection: changes come with the next one.
+ * Servers of the protocol's years 2025 and 2026 are asked which they speak; `era` of the server says it instead.
  *
- * The check goes without keywords that it cannot check by, such as a pattern that is no regular expression of
- * JavaScript with the flag `u`; models and the server get the schema as it is. A tool that cannot be used is left out.
+ * A name that models do not take is changed: what is no letter of ASCII, digit, '_' or '-' becomes '_', and the rest
+ * beyond 64 characters is cut. The second of two names that become one gets '_' and four hex digits of its own name.
+ * Input is checked by the server's JSON schema before it is sent, in a bounded number of steps. The output is the
+ * structured content of the result, else its text, else the list of its parts; a result that is an error is a
+ * `ToolFailedError` with its text. Structured content that misses its schema is passed on, and noted as progress.
+ *
+ * A tool is `readOnly` if the server says so (`readOnlyHint`), and `idempotent` if it says that (`idempotentHint`) or
+ * the former. Each call carries its `idempotencyKey` as `_meta['dramatis/idempotencyKey']`. The list of tools is that
+ * of the connection: changes come with the next one.
+ *
+ * Schemas of draft 4, and patterns that hold only without the flag `u`, are put in today's words. The check goes
+ * without keywords that it cannot check by; models and the server get them. A tool that cannot be used is left out.
  * `logger` is told of both once, with the reasons; without it, they are warnings of the process.
  *
  * A server over HTTP that was restarted knows the session no more (404, or 400 and why): then a call begins another
  * session, and is made once more.
  *
  * A server that sends more than 16 MiB in one line, event or body, a million JSON values in one of them, 128 MiB as the
- * stream of one answer, or 10,000 lines that are no message, that leaves 1,000 answers unread, or whose answer takes
- * longer than 2 s to check, is given up: one that was started here is ended, and calls under way and later ones fail
- * with what it sent. Of its stderr 1 MiB a minute is passed on.
+ * stream of one answer, or 10,000 lines that are no message, that leaves 1,000 answers unread, or that begins with
+ * more than 262,144 characters of itself, is given up: one that was started here is ended, and calls under way and
+ * later ones fail with what it sent. Of its stderr 1 MiB a minute is passed on.
  *
- * Needs the package `@modelcontextprotocol/sdk` beside this one.
+ * Needs the package `@modelcontextprotocol/client` beside this one.
  *
- * Rejects with `ConfigurationError` for a wrong option, a server that cannot be reached or does not answer in time,
- * tools that cannot be told apart, and a server none of whose tools can be used.
+ * Rejects with `ConfigurationError` for a wrong option, a server that cannot be reached or does not answer in time, and
+ * one none of whose tools can be used.
  *
  * @example
  * const server = { command: process.execPath, args: ['server.js'], env: { ROOT: '/data' } }
@@ -90,13 +95,13 @@ export async function mcpTools(server: McpServer, options: McpToolsOptions = {})
 
 const DEFAULT_MS = 30_000
 const MOST_TOLD = 20
-const LONGEST_NAME = 64
 
 const OPTIONS: Readonly<
   Record<keyof McpToolsOptions, readonly [accepted: string, passes: (value: unknown) => boolean]>
 > = {
   prefix: ['a string', (value) => typeof value === 'string'],
   only: ['a list of names', (value) => Array.isArray(value) && value.every((name) => typeof name === 'string')],
+  onBadTool: ['warn, throw', (value) => value === 'warn' || value === 'throw'],
   timeoutMs: ['milliseconds above 0', isDuration],
   sequential: ['true or false', (value) => typeof value === 'boolean'],
   connectTimeoutMs: ['milliseconds above 0', isDuration],
@@ -118,7 +123,7 @@ function checkOptions(options: object): void {
 
 function toolsOf(
   connection: Connection,
-  { prefix = '', only, timeoutMs = DEFAULT_MS, sequential = false, logger }: McpToolsOptions,
+  { prefix = '', only, onBadTool = 'warn', timeoutMs = DEFAULT_MS, sequential = false, logger }: McpToolsOptions,
 ): Tool[] {
   const { offer, name: server } = connection
   const { tools: offered, refused } = offer
@@ -131,23 +136,22 @@ function toolsOf(
     throw new ConfigurationError(`mcpTools options.only: ${text}.`, { path: 'only', got: name })
   }
   const [one] = refused
-  if (one && offered.length === 0) {
+  if (one && (offered.length === 0 || (onBadTool === 'throw' && !only))) {
     const [path, why] = one
-    throw new ConfigurationError(`mcpTools: no tool of ${server} can be used. The tool "${path}": ${why}.`, { path })
+    const what = offered.length === 0 ? `no tool of ${server} can be used` : `a tool of ${server} cannot be used`
+    throw new ConfigurationError(`mcpTools: ${what}. The tool "${path}": ${why}.`, { path })
   }
-  const tools = offered
-    .filter(({ name }) => only?.includes(name) ?? true)
-    .map((tool) => toolOf(connection, tool, nameFor(`${prefix}${tool.name}`), { timeoutMs, sequential }))
-  const names = tools.map(({ name }) => name)
-  const twice = names.find((name, at) => names.indexOf(name) < at)
-  if (twice !== undefined) {
-    const text = `mcpTools: ${server} has two tools that would be called "${twice}". Pick one with options.only.`
-    throw new ConfigurationError(text, { path: 'only', got: twice })
-  }
+  const wanted = offered.filter(({ name }) => only?.includes(name) ?? true)
+  const names = namesFor(
+    wanted.map(({ name }) => name),
+    prefix,
+  )
+  const tools = wanted.map((tool, at) => toolOf(connection, tool, names[at]!, { timeoutMs, sequential }))
   const tell = (text: string) =>
     logger ? logger.warn({ server }, text) : process.emitWarning(`mcpTools: ${server}: ${text}`)
   if (!only) for (const [name, why] of refused) tell(`the tool "${name}" cannot be used, and is left out: ${why}`)
-  const { leftOut } = offer
+  const { leftOut, oddity } = offer
+  if (oddity) tell(oddity)
   if (leftOut.length > 0) {
     const more = leftOut.length > MOST_TOLD ? `; and ${leftOut.length - MOST_TOLD} more` : ''
     tell(`keywords of its tools are not checked here: ${leftOut.slice(0, MOST_TOLD).join('; ')}${more}`)
@@ -175,35 +179,19 @@ function toolOf(
     async run(given, context) {
       const result = await connection.call(theirs, given, context)
       const said = outputOf(name, result)
-      if (!output || result.structuredContent === undefined) return said
-      return checkBySchema(output, said, (issues) => {
-        const text = `Tool "${name}" failed: what it said misses its output schema: ${issues}`
-        return new ToolFailedError(text, { tool: name, issues })
-      })
+      if (output && (result.structuredContent ?? undefined) !== undefined) await noteMisfit(output, said, context)
+      return said
     },
   })
 }
 
-type Part = CallToolResult['content'][number]
-
-/** Returns structured content, else text, else images and sounds as parts for the model, else the content as it is. */
-function outputOf(tool: string, { content, structuredContent, isError }: CallToolResult): unknown {
-  const texts = content.flatMap((part) => (part.type === 'text' ? part.text : []))
-  if (isError) {
-    const text = texts.join('\n') || 'it said nothing of why'
-    throw new ToolFailedError(`Tool "${tool}" failed: ${text}`, { tool })
-  }
-  if (structuredContent !== undefined) return structuredContent
-  if (texts.length === content.length) return texts.join('\n')
-  const parts = content.flatMap((part) => partOf(part) ?? [])
-  return parts.length < content.length ? content : toolParts(parts)
-}
-
-/** Returns the part of a message that it is; undefined for a link or a resource. */
-function partOf(part: Part): MessagePart | undefined {
-  if (part.type === 'text') return { type: 'text', text: part.text }
-  if (part.type !== 'image' && part.type !== 'audio') return undefined
-  return { type: part.type, data: part.data, mediaType: part.mimeType }
+/** Passes it on, since the call has been made: an error would have a model make it again. */
+async function noteMisfit(schema: ModelSchema, said: unknown, { log, progress }: ToolContext): Promise<void> {
+  await checkBySchema(schema, said, (issues) => {
+    log.warn({ issues }, 'what the tool of an MCP server said misses its output schema')
+    progress(`what it said misses its output schema: ${issues}`)
+    return new ToolFailedError(issues, {})
+  }).catch(() => {})
 }
 
 /** Keywords that are left out were told of when the connection began. */
@@ -213,8 +201,3 @@ const toldBefore = (): void => {}
 const unreadable = (error: unknown) => [
   { path: [], message: `its schema cannot be used: ${error instanceof Error ? error.message : String(error)}` },
 ]
-
-function nameFor(name: string): string {
-  const plain = name.replaceAll(/[^A-Za-z0-9_-]/g, '_')
-  return (/^[A-Za-z_]/.test(plain) ? plain : `_${plain}`).slice(0, LONGEST_NAME)
-}

@@ -8,29 +8,24 @@ export type Sdk = Awaited<ReturnType<typeof sdk>>
 /** Rejects with `ConfigurationError` where it is not installed. */
 export async function sdk() {
   try {
-    const [{ Client }, { deserializeMessage, serializeMessage }, http, types] = await Promise.all([
-      import('@modelcontextprotocol/sdk/client/index.js'),
-      import('@modelcontextprotocol/sdk/shared/stdio.js'),
-      import('@modelcontextprotocol/sdk/client/streamableHttp.js'),
-      import('@modelcontextprotocol/sdk/types.js'),
-    ])
+    const { Client, StreamableHTTPClientTransport, SdkError, SdkHttpError, deserializeMessage, serializeMessage } =
+      await import('@modelcontextprotocol/client')
     return {
       Client,
-      StreamableHTTPClientTransport: http.StreamableHTTPClientTransport,
-      StreamableHTTPError: http.StreamableHTTPError,
-      ResultSchema: types.ResultSchema,
-      CallToolResultSchema: types.CallToolResultSchema,
+      StreamableHTTPClientTransport,
+      SdkError,
+      SdkHttpError,
       deserializeMessage,
       serializeMessage,
       spawn: process.platform === 'win32' ? itsSpawn() : spawn,
     }
   } catch (error) {
-    const text = `mcpTools needs the package @modelcontextprotocol/sdk: npm install @modelcontextprotocol/sdk (${describe(error)}).`
-    throw new ConfigurationError(text, { path: '@modelcontextprotocol/sdk' }, error)
+    const text = `mcpTools needs the package @modelcontextprotocol/client: npm install @modelcontextprotocol/client (${describe(error)}).`
+    throw new ConfigurationError(text, { path: '@modelcontextprotocol/client' }, error)
   }
 }
 
 /** The package's own way to start a program, which finds scripts such as npx.cmd. */
 function itsSpawn(): typeof spawn {
-  return createRequire(import.meta.resolve('@modelcontextprotocol/sdk/client/stdio.js'))('cross-spawn') as typeof spawn
+  return createRequire(import.meta.resolve('@modelcontextprotocol/client/stdio'))('cross-spawn') as typeof spawn
 }

@@ -4,7 +4,14 @@
  */
 import { ConfigurationError, shown } from '../shared/errors.ts'
 
+export const ERAS = ['auto', '2025', '2026'] as const
+
+/** Years of the protocol that a server speaks: 'auto' asks it. */
+export type Era = (typeof ERAS)[number]
+
 export interface StdioServer {
+  /** Years of the protocol that it speaks. Default: 'auto', which asks it at each begin. */
+  era?: Era
   command: string
   args?: readonly string[]
   env?: Record<string, string>
@@ -12,6 +19,8 @@ export interface StdioServer {
 }
 
 export interface HttpServer {
+  /** As for a server that is started here. */
+  era?: Era
   url: URL | string
   headers?: Record<string, string>
 }
@@ -34,7 +43,7 @@ export function nameOf(server: unknown): string {
     return `the MCP server at ${origin}${pathname}`
   }
   throw new ConfigurationError(
-    `mcpTools: got ${shown(server)}; accepted: { command, args?, env?, cwd? } or { url, headers? } with an http: or https: URL.`,
+    `mcpTools: got ${shown(server)}; accepted: { command, args?, env?, cwd?, era? } or { url, headers?, era? } with an http: or https: URL.`,
     { path: 'server', got: shown(server) },
   )
 }
@@ -42,7 +51,9 @@ export function nameOf(server: unknown): string {
 /** Throws `ConfigurationError` for what is no server, and for what a program cannot be given. */
 export function checkServer(server: object): void {
   nameOf(server)
-  const { args, env }: { args?: unknown; env?: unknown } = server
+  const { args, env, era }: { args?: unknown; env?: unknown; era?: unknown } = server
+  if (era !== undefined && !ERAS.some((each) => each === era))
+    throw new ConfigurationError(`mcpTools: era: got ${shown(era)}; accepted: ${ERAS.join(', ')}.`, { path: 'era' })
   if (args !== undefined && !(Array.isArray(args) && args.every(isText)))
     throw new ConfigurationError(`mcpTools: args: got ${shown(args)}; accepted: a list of texts.`, { path: 'args' })
   if (env === undefined) return

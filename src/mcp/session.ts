@@ -1,28 +1,16 @@
 /** Sessions with an MCP server, from `initialize` until they are closed. */
-import { createContext, Script } from 'node:vm'
-import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
-import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
-import { unlessAborted } from '../shared/on-abort.ts'
+import type { Client, RequestOptions } from '@modelcontextprotocol/client'
+import { onAbort, unlessAborted } from '../shared/on-abort.ts'
+import { type Fields, passedResult, passResults } from './loose.ts'
+import type { Era } from './server-address.ts'
 import { httpTransport, isOverIn, type Line, type SessionParts, StdioTransport } from './transports.ts'
-
-const script = new Script('work()', { filename: 'in-time.js' })
-
-/**
- * Runs a function and returns its result, or throws its error. Throws the error of `late` after `ms`: neither a loop
- * nor a regular expression holds this thread any longer. Changes that the function has made by then stay. The guard
- * costs about a third of a millisecond.
- */
-function inTime<T>(ms: number, late: () => Error, work: () => T): T {
-  try {
-    return script.runInContext(createContext({ work }), { timeout: ms }) as T
-  } catch (error) {
-    const { code } = Object(error) as { code?: unknown } // an error of the other context is no Error here
-    throw code === 'ERR_SCRIPT_EXECUTION_TIMEOUT' ? late() : error
-  }
-}
 
 export interface Session {
   readonly client: Client
+  /** The years that it speaks. */
+  readonly era: Exclude<Era, 'auto'>
+  /** Asks the server, and returns the result as it has sent it. */
+  ask(method: string, params: Fields, options: RequestOptions): Promise<Fields>
   /** Checks whether a call failed because the server knows no such session: then it has not run. */
   isLost(error: unknown): boolean
   /** Tells the server that the session is over, and ends a server that was started here. Twice is fine. */
@@ -32,26 +20,63 @@ export interface Session {
 /** The caller of a tool has its own time limit, which ends the wait by its signal. */
 export const NO_LIMIT = 2 ** 31 - 1
 const LEAVE_MS = 1_000
-const LONGEST_LOOK_MS = 2_000
 
-/** Rejects when the server cannot be reached, says no, or the signal is aborted; nothing stays open then. */
-export async function beginSession(parts: SessionParts, signal: AbortSignal): Promise<Session> {
-  const client: Client = new parts.kit.Client({ name: 'dramatis', version: '1' }, { capabilities: {} })
+/** Time in ms that a server has to say that it speaks the protocol of 2026. One of 2025 may say nothing. */
+const PROBE_MS = 2_000
+const NEWEST = '2026-07-28'
+
+/**
+ * Rejects when the server cannot be reached, says no, or the signal is aborted; nothing stays open then. A server of
+ * 2025 that leaves at a question which it does not know is begun anew, and not asked.
+ */
+export async function beginSession(parts: SessionParts, signal: AbortSignal, era: Era = 'auto'): Promise<Session> {
+  try {
+    return await begun(parts, signal, era)
+  } catch (error) {
+    if (era !== 'auto' || signal.aborted || !isUndecided(parts.kit, error)) throw error
+    return await begun(parts, signal, '2025')
+  }
+}
+
+/** Checks whether a server has not said which years it speaks, rather than refused. */
+const isUndecided = ({ SdkError }: SessionParts['kit'], error: unknown): boolean =>
+  error instanceof SdkError && /^(ERA_NEGOTIATION_FAILED|REQUEST_TIMEOUT)$/.test(error.code)
+
+async function begun(parts: SessionParts, signal: AbortSignal, era: Era): Promise<Session> {
+  const mode = era === 'auto' ? 'auto' : era === '2025' ? 'legacy' : { pin: NEWEST }
+  const client: Client = new parts.kit.Client(
+    { name: 'dramatis', version: '1' },
+    { capabilities: {}, versionNegotiation: { mode, probe: { timeoutMs: PROBE_MS } } },
+  )
   client.onerror = parts.failed
   const line = lineTo(parts)
-  boundLooks(line)
+  line.transport.onerror = (error) => {
+    // the client listens when it has asked which years there are; over HTTP a refusal of that is no news
+    if (!client.transport && 'command' in parts.server) parts.failed(error)
+  }
+  passResults(line)
   let closing: Promise<void> | undefined
   const close = () => {
     closing ??= hangUp(client, line)
     return closing
   }
+  const stop = onAbort(signal, () => void line.transport.close()) // the package's first question takes no signal
   try {
     await client.connect(line.transport, { signal, timeout: NO_LIMIT })
   } catch (error) {
     await close().catch(() => {})
+    signal.throwIfAborted()
     throw error
+  } finally {
+    stop()
   }
-  return { client, isLost: (error) => line.isLost?.(error) ?? false, close }
+  return {
+    client,
+    era: client.getProtocolEra() === 'modern' ? '2026' : '2025',
+    ask: (method, params, options) => client.request({ method, params }, passedResult, options),
+    isLost: (error) => line.isLost?.(error) ?? false,
+    close,
+  }
 }
 
 /** A server that keeps sessions is told that this one is over; one that does not answer is not waited for. */
@@ -70,22 +95,6 @@ function lineTo(parts: SessionParts): Line {
   if ('url' in server) return httpTransport(kit, server, refuse)
   const transport = new StdioTransport(server, parts)
   return { transport, end: (what) => transport.end(what), ended: () => transport.close() }
-}
-
-/** The package's schemas say of each wrong part of an answer what is wrong, and there can be millions. */
-function boundLooks({ transport, end }: Line): void {
-  const late = () => end(`sends an answer that takes longer than ${LONGEST_LOOK_MS} ms to check`)
-  let listener: Transport['onmessage']
-  const bounded: Transport['onmessage'] = (message, extra) => {
-    if ('method' in message) return listener?.(message, extra) // what a server asks has few parts
-    inTime(LONGEST_LOOK_MS, late, () => listener?.(message, extra))
-  }
-  Object.defineProperty(transport, 'onmessage', {
-    get: () => listener && bounded,
-    set: (given: Transport['onmessage']) => {
-      listener = given
-    },
-  })
 }
 
 export class Sessions {

@@ -3,9 +3,7 @@
 import type { ChildProcessByStdio } from 'node:child_process'
 import { STATUS_CODES } from 'node:http'
 import type { Readable, Writable } from 'node:stream'
-import type { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
-import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
-import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
+import type { JSONRPCMessage, StreamableHTTPClientTransport, Transport } from '@modelcontextprotocol/client'
 import {
   ANSWER_LIMITS,
   boundedAnswer,
@@ -55,7 +53,7 @@ export async function isOverIn(ms: number, done: Promise<unknown>): Promise<bool
   return isOver
 }
 
-type HttpKit = Pick<Sdk, 'StreamableHTTPClientTransport' | 'StreamableHTTPError'>
+type HttpKit = Pick<Sdk, 'StreamableHTTPClientTransport' | 'SdkHttpError'>
 
 export function httpTransport(kit: HttpKit, { url, headers = {} }: HttpServer, refuse: Refuse): Line {
   const transport: StreamableHTTPClientTransport = new kit.StreamableHTTPClientTransport(new URL(url), {
@@ -87,20 +85,20 @@ export function httpTransport(kit: HttpKit, { url, headers = {} }: HttpServer, r
   }
   // the protocol has 404 for a session that is over; the servers of its own packages also say 400, and why
   const isLost = (error: unknown) =>
-    error instanceof kit.StreamableHTTPError &&
-    ((error.code === 404 && transport.sessionId !== undefined) ||
-      (error.code === 400 && /session|not initiali[sz]ed/i.test(error.message)))
+    error instanceof kit.SdkHttpError &&
+    ((error.status === 404 && transport.sessionId !== undefined) ||
+      (error.status === 400 && /session|not initiali[sz]ed/i.test(String(error.data.text))))
   return { transport, end, isLost, leave: () => transport.terminateSession() }
 }
 
 /** Returns the status that a server answered in place of a result, and its words; undefined for any other error. */
-export function answeredBy(error: unknown, { StreamableHTTPError }: HttpKit): string | undefined {
-  if (!(error instanceof StreamableHTTPError) || error.code === undefined || error.code < 100) return undefined
-  const { code, message } = error
-  const said = wordsIn(message.replace(/^Streamable HTTP error: (?:Error POSTing to endpoint: ?)?/, ''))
+export function answeredBy(error: unknown, { SdkHttpError }: HttpKit): string | undefined {
+  if (!(error instanceof SdkHttpError)) return undefined
+  const { status, data } = error
+  const said = wordsIn(typeof data.text === 'string' ? data.text : '')
   const words = visible(said.slice(0, LONGEST_WORDS))
-  const advice = code === 401 || code === 403 ? '; send what it asks for in headers, such as authorization' : ''
-  return `it answered ${[code, STATUS_CODES[code]].join(' ').trim()}${words && `: ${words}`}${advice}`
+  const advice = status === 401 || status === 403 ? '; send what it asks for in headers, such as authorization' : ''
+  return `it answered ${[status, STATUS_CODES[status]].join(' ').trim()}${words && `: ${words}`}${advice}`
 }
 
 /** Returns the words of a body: those of an error in JSON, or the first line of a text that is no page. */
@@ -190,6 +188,8 @@ export class StdioTransport implements Transport {
   onclose?: () => void
   onerror?: (error: Error) => void
   onmessage?: NonNullable<Transport['onmessage']>
+  /** With `pid` it is how the package knows that this is stdio, where a server of 2025 may say nothing to a probe. */
+  readonly stderr = null
   readonly #server: StdioServer
   readonly #parts: SessionParts
   #child: Child | undefined
@@ -202,6 +202,10 @@ export class StdioTransport implements Transport {
   constructor(server: StdioServer, parts: SessionParts) {
     this.#server = server
     this.#parts = parts
+  }
+
+  get pid(): number | undefined {
+    return this.#child?.pid
   }
 
   async start(): Promise<void> {

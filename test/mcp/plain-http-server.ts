@@ -18,6 +18,10 @@ export interface PlainServer {
   asked: string[]
   /** Pages of its tools, by their cursors; the first one has ''. */
   pages: Record<string, { tools: unknown; nextCursor?: unknown }>
+  /** The result of a call, in place of its own. */
+  said?: object
+  /** Speaks 2026 alone. */
+  isModern: boolean
   /** Forgets all sessions, as a restart does. */
   restart(): void
   /** What it answers to a session that it does not know. */
@@ -26,11 +30,20 @@ export interface PlainServer {
   refuses(method: string): Refusal | undefined
 }
 
+const discovered = {
+  supportedVersions: ['2026-07-28'],
+  capabilities: { tools: {} },
+  ttlMs: 0,
+  cacheScope: 'private',
+  _meta: { 'io.modelcontextprotocol/serverInfo': { name: 'plain', version: '1' } },
+}
 const initialized = {
   protocolVersion: '2025-06-18',
   capabilities: { tools: {} },
   serverInfo: { name: 'plain', version: '1' },
 }
+
+const COMPLETE = { resultType: 'complete' }
 
 /** Its tools answer with what they were called with. */
 export async function plainHttp(t: Test, tools: unknown = [{ name: 'echo', inputSchema: { type: 'object' } }]) {
@@ -42,7 +55,7 @@ export async function plainHttp(t: Test, tools: unknown = [{ name: 'echo', input
       method: string
       params?: { cursor?: string; arguments?: unknown }
     }
-    const isKnown = request.headers['mcp-session-id'] === `s${generation}` || method === 'initialize'
+    const isKnown = server.isModern || request.headers['mcp-session-id'] === `s${generation}` || method === 'initialize'
     const refusal = server.refuses(method) ?? (isKnown ? undefined : server.lost)
     if (id !== undefined) server.asked.push(refusal ? `${method}!` : method)
     if (refusal) return void response.writeHead(refusal.status).end(refusal.body)
@@ -52,10 +65,12 @@ export async function plainHttp(t: Test, tools: unknown = [{ name: 'echo', input
         ? initialized
         : method === 'tools/list'
           ? server.pages[params?.cursor ?? '']
-          : { content: [{ type: 'text', text: JSON.stringify(params?.arguments) }] }
+          : method === 'server/discover' && server.isModern
+            ? discovered
+            : (server.said ?? { content: [{ type: 'text', text: JSON.stringify(params?.arguments) }] })
     response
       .writeHead(200, { 'content-type': 'application/json', 'mcp-session-id': `s${generation}` })
-      .end(JSON.stringify({ jsonrpc: '2.0', id, result }))
+      .end(JSON.stringify({ jsonrpc: '2.0', id, result: { ...(server.isModern && COMPLETE), ...result } }))
   })
   await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve))
   t.teardown(() => {
@@ -70,6 +85,7 @@ export async function plainHttp(t: Test, tools: unknown = [{ name: 'echo', input
       generation += 1
       server.asked.length = 0
     },
+    isModern: false,
     lost: { status: 404 },
     refuses: () => undefined,
   }
