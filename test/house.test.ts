@@ -14,7 +14,7 @@ const rooms: ReadonlyMap<string, number> = new Map(
     'actors/thread': 7,
     'json-schema': 6,
     tools: 26,
-    mcp: 7,
+    mcp: 8, // the shapes that servers send
     'runtime/logging': 4,
     'runtime/store': 11, // chunks, which two engines of a cluster write
     'runtime/providers': 14, // lists of models
@@ -73,7 +73,7 @@ const LINES: readonly [lines: number, what: string][] = [
   [40, 'words to a run in a rehearsal from its log'],
   [85, 'tokens and durations as metrics of OpenTelemetry'],
   [50, 'formats and fields of OpenAI, and readers of a task whose client has left'],
-  [200, 'servers of MCP of both years, in all their shapes'],
+  [340, 'servers of MCP of both years, in all their shapes, and over connections that break'],
 ]
 const MOST_LINES = LINES.reduce((all, [lines]) => all + lines, 0)
 const LONGEST_FILE = 784

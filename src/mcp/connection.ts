@@ -8,13 +8,14 @@ import type { Logger, ToolContext } from '../actors/definition/tool.ts'
 import { foreignSchema } from '../json-schema/foreign-schema.ts'
 import { MIB } from '../shared/answers.ts'
 import { systemClock } from '../shared/clock.ts'
-import { ConfigurationError, describe, shown, ToolFailedError } from '../shared/errors.ts'
+import { ConfigurationError, describe, OutcomeUnknownError, shown, ToolFailedError } from '../shared/errors.ts'
 import { anyAborted } from '../shared/on-abort.ts'
 import { visible } from '../shared/text.ts'
+import { Link, UnclearError } from './link.ts'
 import { type Fields, type OfferedTool, toolIn } from './loose.ts'
 import { type Sdk, sdk } from './sdk.ts'
 import { checkServer, type Era, type McpServer, nameOf } from './server-address.ts'
-import { beginSession, NO_LIMIT, type Session, Sessions } from './session.ts'
+import { beginSession, NO_LIMIT, type Session } from './session.ts'
 import { answeredBy } from './transports.ts'
 
 const LONGEST_PRINT = 16_384
@@ -230,8 +231,12 @@ async function notChecked({ name, inputSchema, outputSchema }: OfferedTool): Pro
 export interface Connection {
   /** The server in words, without what may be a secret: arguments, environment, headers, the query of its URL. */
   readonly name: string
+  /** The tools that it has had when the last session began. */
   readonly offer: Offer
-  /** Rejects with `ToolFailedError` for what the server refuses, or when it is gone. */
+  /**
+   * Rejects with `ToolFailedError` where the server refuses it, or is gone, and with `OutcomeUnknownError` where it may
+   * have been done and may not be done twice.
+   */
   call(tool: string, input: unknown, context: ToolContext): Promise<Fields>
   close(): Promise<void>
 }
@@ -244,6 +249,9 @@ export interface ConnectOptions {
   isWanted?: (name: string) => boolean
 }
 
+export const mayRepeat = (tool: OfferedTool | undefined): boolean =>
+  tool?.annotations.readOnlyHint === true || tool?.annotations.idempotentHint === true
+
 /** Field of `params._meta` in a call: the protocol has no field of its own for a key. */
 const KEY_FIELD = 'dramatis/idempotencyKey'
 const GONE = 'the server is gone'
@@ -255,27 +263,32 @@ export async function connect(server: McpServer, options: ConnectOptions): Promi
   const kit = await sdk()
   const endpoint = new Endpoint(kit, server, options)
   const { ended } = endpoint
-  const { first, offer } = await endpoint
-    .inTime(async (signal) => {
-      const first = await endpoint.begin(signal)
+  const begin = () =>
+    endpoint.inTime(async (signal) => {
+      const session = await endpoint.begin(signal)
       try {
-        const listed = await listOf(first, { signal, timeout: NO_LIMIT })
-        return { first, offer: await offerIn(listed, isWanted, signal) }
+        const listed = await listOf(session, { signal, timeout: NO_LIMIT })
+        offer = await offerIn(listed, isWanted, signal)
+        return session
       } catch (error) {
-        await first.close().catch(() => {})
+        await session.close().catch(() => {})
         throw error
       }
     })
-    .catch((error: unknown) => {
-      const { name } = endpoint
-      const text = `mcpTools: ${name} cannot be used: ${endpoint.wordsOf(error)}.`
-      throw new ConfigurationError(text, { path: 'command' in server ? 'command' : 'url', server: name }, error)
-    })
+  let offer: Offer = { tools: [], refused: new Map(), leftOut: [] }
+  const first = await begin().catch((error: unknown) => {
+    const { name } = endpoint
+    const text = `mcpTools: ${name} cannot be used: ${endpoint.wordsOf(error)}.`
+    throw new ConfigurationError(text, { path: 'command' in server ? 'command' : 'url', server: name }, error)
+  })
   const { name } = endpoint
-  const sessions = new Sessions(first, () => endpoint.inTime((signal) => endpoint.begin(signal)), ended)
+  const link = new Link(first, begin, ended)
+  const offered = (tool: string) => offer.tools.find((each) => each.name === tool)
   return {
     name,
-    offer,
+    get offer() {
+      return offer
+    },
     async call(tool, input, { idempotencyKey, signal, progress }) {
       const either = anyAborted([signal, ended])
       const params = { name: tool, arguments: input, _meta: { [KEY_FIELD]: idempotencyKey } }
@@ -285,20 +298,28 @@ export async function connect(server: McpServer, options: ConnectOptions): Promi
         onprogress: (said: Progress) =>
           progress(said.message ?? `${said.progress}${said.total === undefined ? '' : ` of ${said.total}`}`),
       }
+      const failed = `The tool "${tool}" of ${name} failed`
       try {
-        return await sessions.use(either.signal, (session) => session.ask('tools/call', params, options))
+        return await link.use(either.signal, mayRepeat(offered(tool)), async (session) => {
+          if (!offered(tool)) throw new Unusable('the server has it no more')
+          return await session.ask('tools/call', params, options)
+        })
       } catch (error) {
-        const isGone = ended.aborted || sessions.current.client.transport === undefined
-        const what = ended.aborted ? (ended.reason as Error).message : GONE
-        const why = isGone ? `${what}; connect to it again with mcpTools` : endpoint.wordsOf(error)
-        throw new ToolFailedError(`The tool "${tool}" of ${name} failed: ${why}`, { tool, server: name }, error)
+        if (error instanceof UnclearError) {
+          const text = `The connection to ${name} was cut off while its tool "${tool}" was under way: it may have happened, or not, so it is not called again.`
+          throw new OutcomeUnknownError(text, { tool, server: name }, error.cause)
+        }
+        const why = ended.aborted
+          ? `${(ended.reason as Error).message}; connect to it again with mcpTools`
+          : endpoint.wordsOf(error)
+        throw new ToolFailedError(`${failed}: ${why}`, { tool, server: name }, error)
       } finally {
         either.forget()
       }
     },
     close() {
       endpoint.end(new Error(GONE))
-      return sessions.close()
+      return link.close()
     },
   }
 }

@@ -4,7 +4,7 @@ import { checkBySchema } from '../actors/definition/schema.ts'
 import { defineTool, type Logger, type ModelSchema, type Tool, type ToolContext } from '../actors/definition/tool.ts'
 import { laterSchema } from '../json-schema/later-schema.ts'
 import { ConfigurationError, shown, ToolFailedError } from '../shared/errors.ts'
-import { type Connection, connect } from './connection.ts'
+import { type Connection, connect, mayRepeat } from './connection.ts'
 import { namesFor, type OfferedTool, outputOf } from './loose.ts'
 import type { McpServer } from './server-address.ts'
 
@@ -50,15 +50,16 @@ export interface McpTools extends AsyncDisposable {
  * `ToolFailedError` with its text. Structured content that misses its schema is passed on, and noted as progress.
  *
  * A tool is `readOnly` if the server says so (`readOnlyHint`), and `idempotent` if it says that (`idempotentHint`) or
- * the former. Each call carries its `idempotencyKey` as `_meta['dramatis/idempotencyKey']`. The list of tools is that
- * of the connection: changes come with the next one.
+ * the former. Each call carries its `idempotencyKey` as `_meta['dramatis/idempotencyKey']`. The tools are those
+ * of the first list.
  *
  * Schemas of draft 4, and patterns that hold only without the flag `u`, are put in today's words. The check goes
  * without keywords that it cannot check by; models and the server get them. A tool that cannot be used is left out.
  * `logger` is told of both once, with the reasons; without it, they are warnings of the process.
  *
- * A server over HTTP that was restarted knows the session no more (404, or 400 and why): then a call begins another
- * session, and is made once more.
+ * A connection that is lost is begun anew by the next call, which is made once more where it was not made, or where the
+ * tool is `idempotent`; else a call that may have been made rejects with `OutcomeUnknownError`. The list of tools is
+ * read again then: a tool that is gone fails, and a changed schema counts.
  *
  * A server that sends more than 16 MiB in one line, event or body, a million JSON values in one of them, 128 MiB as the
  * stream of one answer, or 10,000 lines that are no message, that leaves 1,000 answers unread, or that begins with
@@ -161,11 +162,15 @@ function toolsOf(
 
 function toolOf(
   connection: Connection,
-  { name: theirs, description, inputSchema, outputSchema, annotations }: OfferedTool,
+  tool: OfferedTool,
   name: string,
   limits: { timeoutMs: number; sequential: boolean },
 ): Tool {
-  const input = laterSchema(inputSchema, unreadable, toldBefore)
+  const { name: theirs, description, inputSchema, outputSchema, annotations } = tool
+  const input = newestSchema(
+    inputSchema,
+    () => connection.offer.tools.find((each) => each.name === theirs)?.inputSchema,
+  )
   const output = outputSchema && laterSchema(outputSchema, unreadable, toldBefore)
   return defineTool({
     name,
@@ -173,7 +178,7 @@ function toolOf(
     input,
     ...(output && { output }),
     readOnly: annotations.readOnlyHint === true,
-    idempotent: annotations.readOnlyHint === true || annotations.idempotentHint === true,
+    idempotent: mayRepeat(tool),
     outside: true,
     ...limits,
     async run(given, context) {
@@ -183,6 +188,23 @@ function toolOf(
       return said
     },
   })
+}
+
+/** Checks by the newest schema of its tool; models get the first one, since the tools of a team are fixed. */
+function newestSchema(first: object, newest: () => object | undefined): ModelSchema {
+  let of = first
+  let read = laterSchema(first, unreadable, toldBefore)
+  return {
+    '~standard': {
+      ...read['~standard'],
+      validate(value) {
+        const now = newest() ?? of
+        if (now !== of) read = laterSchema(now, unreadable, toldBefore)
+        of = now
+        return read['~standard'].validate(value)
+      },
+    },
+  }
 }
 
 /** Passes it on, since the call has been made: an error would have a model make it again. */

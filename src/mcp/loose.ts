@@ -31,13 +31,21 @@ export function passResults({ transport, end }: { transport: Transport; end(what
   const asked = new Set<unknown>()
   const send = transport.send.bind(transport)
   transport.send = (message, options) => {
-    if ('method' in message && 'id' in message && !HANDSHAKE.test(message.method)) asked.add(message.id)
-    return send(message, options)
+    if (!('method' in message) || !('id' in message) || HANDSHAKE.test(message.method)) return send(message, options)
+    const { id } = message
+    asked.add(id)
+    // the package waits on when a stream ends without the answer that it was for
+    const onRequestStreamEnd = () => {
+      options?.onRequestStreamEnd?.()
+      if (asked.delete(id)) listener?.({ jsonrpc: '2.0', id, error: CUT_OFF })
+    }
+    return send(message, { ...options, onRequestStreamEnd })
   }
   let listener: Transport['onmessage']
   const passing: Transport['onmessage'] = (message, extra) => {
+    const isAsked = !('method' in message) && asked.delete(message.id)
     if (!('result' in message)) return listener?.(message, extra)
-    if (asked.delete(message.id)) return listener?.(hidden(message), extra)
+    if (isAsked) return listener?.(hidden(message), extra)
     if (JSON.stringify(message.result).length <= LONGEST_HANDSHAKE) return listener?.(message, extra)
     end(`begins with more than ${LONGEST_HANDSHAKE} characters of itself`)
   }
@@ -48,6 +56,11 @@ export function passResults({ transport, end }: { transport: Transport; end(what
     },
   })
 }
+
+const CUT_OFF = { code: -32_000, message: 'the answer was cut off', data: 'dramatis/cut-off' }
+
+/** Checks whether a request failed because its answer was cut off. */
+export const isCutOff = (error: unknown): boolean => Object(error).data === CUT_OFF.data
 
 const HANDSHAKE = /^(initialize|server\/discover)$/
 

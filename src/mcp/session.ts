@@ -1,9 +1,18 @@
 /** Sessions with an MCP server, from `initialize` until they are closed. */
 import type { Client, RequestOptions } from '@modelcontextprotocol/client'
-import { onAbort, unlessAborted } from '../shared/on-abort.ts'
-import { type Fields, passedResult, passResults } from './loose.ts'
+import { onAbort } from '../shared/on-abort.ts'
+import { type Fields, isCutOff, passedResult, passResults } from './loose.ts'
 import type { Era } from './server-address.ts'
-import { httpTransport, isOverIn, type Line, type SessionParts, StdioTransport } from './transports.ts'
+import {
+  type Fate,
+  httpTransport,
+  isClosed,
+  isOverIn,
+  type Line,
+  NotSentError,
+  type SessionParts,
+  StdioTransport,
+} from './transports.ts'
 
 export interface Session {
   readonly client: Client
@@ -11,8 +20,11 @@ export interface Session {
   readonly era: Exclude<Era, 'auto'>
   /** Asks the server, and returns the result as it has sent it. */
   ask(method: string, params: Fields, options: RequestOptions): Promise<Fields>
-  /** Checks whether a call failed because the server knows no such session: then it has not run. */
-  isLost(error: unknown): boolean
+  /** True once nothing can be sent any more. */
+  readonly isOver: boolean
+  /** Says what a failed request has done at the server. */
+  fateOf(error: unknown): Fate
+  retryAfterMs(): number
   /** Tells the server that the session is over, and ends a server that was started here. Twice is fine. */
   close(): Promise<void>
 }
@@ -74,7 +86,11 @@ async function begun(parts: SessionParts, signal: AbortSignal, era: Era): Promis
     client,
     era: client.getProtocolEra() === 'modern' ? '2026' : '2025',
     ask: (method, params, options) => client.request({ method, params }, passedResult, options),
-    isLost: (error) => line.isLost?.(error) ?? false,
+    get isOver() {
+      return client.transport === undefined
+    },
+    retryAfterMs: () => line.retryAfterMs?.() ?? 0,
+    fateOf: (error) => (isCutOff(error) ? 'unclear' : line.fateOf(error)),
     close,
   }
 }
@@ -94,66 +110,10 @@ function lineTo(parts: SessionParts): Line {
   const { kit, server, refuse } = parts
   if ('url' in server) return httpTransport(kit, server, refuse)
   const transport = new StdioTransport(server, parts)
-  return { transport, end: (what) => transport.end(what), ended: () => transport.close() }
-}
-
-export class Sessions {
-  #current: Session
-  #next: Promise<void> | undefined
-  readonly #begin: () => Promise<Session>
-  readonly #ended: AbortSignal
-  /** Number of those that do something in a session. */
-  readonly #users = new Map<Session, number>()
-
-  /** `begin` rejects when `ended` is aborted, as it is before `close` is called. */
-  constructor(first: Session, begin: () => Promise<Session>, ended: AbortSignal) {
-    this.#current = first
-    this.#begin = begin
-    this.#ended = ended
-  }
-
-  get current(): Session {
-    return this.#current
-  }
-
-  /** Does something in the current session, and once more in another one if the server does not know it. */
-  async use<T>(signal: AbortSignal, work: (session: Session) => Promise<T>, isAgain = false): Promise<T> {
-    const session = this.#current
-    this.#count(session, 1)
-    try {
-      return await work(session)
-    } catch (error) {
-      if (isAgain || !session.isLost(error)) throw error
-      await unlessAborted(signal, this.#replace(session))
-      return await this.use(signal, work, true)
-    } finally {
-      this.#count(session, -1)
-    }
-  }
-
-  close(): Promise<void> {
-    return this.#current.close()
-  }
-
-  /** Begins one session for all that have lost the same one. */
-  async #replace(lost: Session): Promise<void> {
-    if (this.#current !== lost) return
-    this.#next ??= this.#begin()
-      .then(async (session) => {
-        if (!this.#ended.aborted) this.#current = session
-        else await session.close()
-      })
-      .finally(() => {
-        this.#next = undefined
-      })
-    await this.#next
-  }
-
-  #count(session: Session, more: 1 | -1): void {
-    const users = (this.#users.get(session) ?? 0) + more
-    this.#users.set(session, users)
-    if (users > 0) return
-    this.#users.delete(session)
-    if (session !== this.#current) session.close().catch(() => {}) // its server has ended it already
+  return {
+    transport,
+    end: (what) => transport.end(what),
+    fateOf: (error) => (error instanceof NotSentError ? 'lost' : isClosed(kit, error) ? 'unclear' : 'answered'),
+    ended: () => transport.close(),
   }
 }

@@ -21,6 +21,11 @@ import { valuesIn } from '../shared/values.ts'
 import type { Sdk } from './sdk.ts'
 import type { HttpServer, McpServer, StdioServer } from './server-address.ts'
 
+/** A gateway has passed the request on, or not. */
+const GATEWAYS = /^50[24]$/
+const LONGEST_WAIT_MS = 60_000
+const UNREACHED = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH)$/
+
 /** Answers to what a server asks, which it has not read yet. Calls are not counted: who makes them has bounds. */
 const MOST_UNREAD = 1_000
 const notRead = `does not read the ${MOST_UNREAD} answers sent to it`
@@ -32,11 +37,26 @@ const LIMITS = { ...ANSWER_LIMITS, values: MOST_TOOL_VALUES }
 const LIFELONG = { ...LIMITS, stream: POSITIVE_INFINITY, empty: POSITIVE_INFINITY, events: POSITIVE_INFINITY }
 const LONGEST_WORDS = 300
 
+/**
+ * Outcome of a request that failed. 'lost': not done, since the session is over. 'refused': not done, and may be later.
+ * 'unclear': done, or not. 'answered': the server has said no, and says it again.
+ */
+export type Fate = 'lost' | 'refused' | 'unclear' | 'answered'
+
+/** A message could not be written. */
+export class NotSentError extends Error {}
+
+/** Checks whether a request failed because its connection is over. */
+export const isClosed = ({ SdkError }: Pick<Sdk, 'SdkError'>, error: unknown): boolean =>
+  error instanceof SdkError && error.code === 'CONNECTION_CLOSED'
+
 /** Transport of a session: it carries messages, and says what to do before it is closed and what to wait for then. */
 export interface Line {
   transport: Transport
   end: Refuse
-  isLost?(error: unknown): boolean
+  fateOf(error: unknown): Fate
+  /** Time in ms that the server has last asked to wait for. */
+  retryAfterMs?(): number
   leave?(): Promise<void>
   ended?(): Promise<void>
 }
@@ -53,13 +73,16 @@ export async function isOverIn(ms: number, done: Promise<unknown>): Promise<bool
   return isOver
 }
 
-type HttpKit = Pick<Sdk, 'StreamableHTTPClientTransport' | 'SdkHttpError'>
+type HttpKit = Pick<Sdk, 'StreamableHTTPClientTransport' | 'SdkError' | 'SdkHttpError'>
 
 export function httpTransport(kit: HttpKit, { url, headers = {} }: HttpServer, refuse: Refuse): Line {
+  let retryAfterMs = 0
   const transport: StreamableHTTPClientTransport = new kit.StreamableHTTPClientTransport(new URL(url), {
     requestInit: { headers },
     fetch: async (input, init) => {
       const response = await fetch(input, init)
+      const seconds = Number(response.headers.get('retry-after'))
+      if (!response.ok) retryAfterMs = seconds > 0 ? Math.min(seconds * 1_000, LONGEST_WAIT_MS) : 0
       // the package reads what answers a GET as events, whatever it says that it is
       const isLifelong = init?.method === 'GET' && response.ok
       return boundedAnswer(response, end, {
@@ -84,11 +107,22 @@ export function httpTransport(kit: HttpKit, { url, headers = {} }: HttpServer, r
     })
   }
   // the protocol has 404 for a session that is over; the servers of its own packages also say 400, and why
-  const isLost = (error: unknown) =>
-    error instanceof kit.SdkHttpError &&
-    ((error.status === 404 && transport.sessionId !== undefined) ||
-      (error.status === 400 && /session|not initiali[sz]ed/i.test(String(error.data.text))))
-  return { transport, end, isLost, leave: () => transport.terminateSession() }
+  const isLost = ({ status, data }: InstanceType<HttpKit['SdkHttpError']>) =>
+    (status === 404 && transport.sessionId !== undefined) ||
+    (status === 400 && /session|not initiali[sz]ed/i.test(String(data.text)))
+  const fateOf = (error: unknown): Fate => {
+    if (error instanceof kit.SdkHttpError) {
+      if (isLost(error)) return 'lost'
+      return error.status === 429 || error.status === 503
+        ? 'refused'
+        : GATEWAYS.test(`${error.status}`)
+          ? 'unclear'
+          : 'answered'
+    }
+    if (UNREACHED.test(String(Object(Object(error).cause).code))) return 'refused'
+    return error instanceof TypeError || isClosed(kit, error) ? 'unclear' : 'answered' // fetch throws TypeError alone
+  }
+  return { transport, end, fateOf, retryAfterMs: () => retryAfterMs, leave: () => transport.terminateSession() }
 }
 
 /** Returns the status that a server answered in place of a result, and its words; undefined for any other error. */
@@ -235,7 +269,7 @@ export class StdioTransport implements Transport {
   /** Resolves when it is written. To a server that is gone it is too: its end fails what waits for an answer. */
   send(message: JSONRPCMessage): Promise<void> {
     return new Promise((resolve, reject) => {
-      if (!this.#child || this.#isOver) return reject(new Error('Not connected'))
+      if (!this.#child || this.#isOver) return reject(new NotSentError('Not connected'))
       const isCounted = isAnswer(message)
       if (isCounted && this.#unread === MOST_UNREAD) return reject(this.end(notRead))
       if (isCounted) this.#unread += 1

@@ -6,7 +6,7 @@ interface Test {
   teardown(end: () => unknown): unknown
 }
 
-/** An answer in place of a result. */
+/** An answer in place of a result. Status 0: the connection is cut; 200: a stream that ends without an answer. */
 export interface Refusal {
   status: number
   body?: string
@@ -58,6 +58,8 @@ export async function plainHttp(t: Test, tools: unknown = [{ name: 'echo', input
     const isKnown = server.isModern || request.headers['mcp-session-id'] === `s${generation}` || method === 'initialize'
     const refusal = server.refuses(method) ?? (isKnown ? undefined : server.lost)
     if (id !== undefined) server.asked.push(refusal ? `${method}!` : method)
+    if (refusal?.status === 0) return void response.destroy()
+    if (refusal?.status === 200) return void response.writeHead(200, { 'content-type': 'text/event-stream' }).end()
     if (refusal) return void response.writeHead(refusal.status).end(refusal.body)
     if (id === undefined) return void response.writeHead(202).end()
     const result =

@@ -10,6 +10,7 @@ import {
   DramatisError,
   describe,
   type ErrorData,
+  OutcomeUnknownError,
   shown,
   ToolFailedError,
   ToolInputError,
@@ -62,7 +63,7 @@ export interface ToolCaller
 
 const LONGEST_NOTE = 2_000
 /** Errors of this library that a tool may throw itself; they are passed on unchanged. */
-const OWN = [ToolInputError, ToolFailedError, ToolTimeoutError] as const
+const OWN = [ToolInputError, ToolFailedError, ToolTimeoutError, OutcomeUnknownError] as const
 /** Maximum number of progress notes per call; further notes are dropped. */
 const MOST_NOTES = 1_000
 
