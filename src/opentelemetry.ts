@@ -25,6 +25,7 @@ import type {
   TracePlace,
 } from './runtime/settings/options.ts'
 import { flag, methods, shape, text } from './shared/checks.ts'
+import { own } from './shared/values.ts'
 
 /** How a team's spans are made. */
 export interface OpenTelemetryOptions {
@@ -163,9 +164,10 @@ function measuring(provider: MeterProvider): Measure {
     if (operation !== 'chat') return
     const whose = pick(duration.by)
     if (typeof attributes[FIRST] === 'number') first.record(attributes[FIRST], whose)
-    for (const { used, counter } of tokens)
-      if (typeof attributes[used] === 'number')
-        counter.add(attributes[used], { ...whose, 'gen_ai.token.modality': 'unknown' })
+    for (const { used, counter } of tokens) {
+      const count = own(attributes, used)
+      if (typeof count === 'number') counter.add(count, { ...whose, 'gen_ai.token.modality': 'unknown' })
+    }
   }
 }
 
