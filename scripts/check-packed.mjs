@@ -73,10 +73,11 @@ check('OpenTelemetry is for those who ask for it', () => {
   expect(node('untraced.js'), 'Error: ERR_MODULE_NOT_FOUND @opentelemetry/api')
   expect(node('untraced.js'), 'answers without it')
 })
-check('a cluster whose packages are not installed names them', () => {
+check('a cluster, and MCP, whose packages are not installed name them', () => {
   const said = node('cluster.js')
   expect(said, 'needs the package pg: npm install pg')
   expect(said, 'needs its client: npm install @nats-io/transport-node @nats-io/jetstream')
+  expect(said, 'mcp needs the package @modelcontextprotocol/server: npm install')
 })
 check('a tool whose packages are not installed names them, and works once they are', () => {
   const asked =

@@ -45,6 +45,7 @@ const rooms: ReadonlyMap<string, number> = new Map(
     'service/page': 23,
     'service/openai': 2,
     'service/chat': 4, // a run as pieces, in the words of two protocols
+    'service/mcp': 5, // a team as a server of the Model Context Protocol
     'service/api': 13, // answers about teams over several processes, and one digest of all shards
     'service/terminal': 6,
     'service/rehearsal': 4,
@@ -74,6 +75,7 @@ const LINES: readonly [lines: number, what: string][] = [
   [85, 'tokens and durations as metrics of OpenTelemetry'],
   [50, 'formats and fields of OpenAI, and readers of a task whose client has left'],
   [340, 'servers of MCP of both years, in all their shapes, and over connections that break'],
+  [640, 'a team as a server of MCP over HTTP: tools, tasks, questions as forms'],
 ]
 const MOST_LINES = LINES.reduce((all, [lines]) => all + lines, 0)
 const LONGEST_FILE = 784

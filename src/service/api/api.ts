@@ -13,6 +13,7 @@ import { HttpError, httpErrorOf, INTERNAL, jsonIn, problemResponse, readBody } f
 import { type Operation, type Route, routes } from '../http/routes.ts'
 import { closeBehind, noteConnection, Streams, Unread } from '../http/streams.ts'
 import { type Call, type Handlers, IdempotencyKeys, json, ServedTeams, type Service, Tasks } from '../http/tasks.ts'
+import { mcpHandlers } from '../mcp/handlers.ts'
 import { openAiHandlers } from '../openai/handlers.ts'
 import { openAiError } from '../openai/responses.ts'
 import type { ClusterFront, Plain } from './cluster-front.ts'
@@ -77,6 +78,7 @@ export function httpApi(options: HttpApiOptions): HttpApi {
     ...pageHandlers(service, sessions),
     ...openAiHandlers(service, () => front),
     ...chatHandlers(service),
+    ...mcpHandlers(service),
   }
   const plain = plainOf(service, handlers)
   const front: Ways['front'] =
@@ -183,7 +185,7 @@ function routerOf({ settings }: Service, { plain, front, times, sessions }: Ways
   const app = new Hono({ getPath: (request) => pathBelow(request, settings.basePath) })
   const allowed = new Map<string, string[]>()
   for (const [name, route] of Object.entries(routes) as [Operation, Route][]) {
-    if (route.isOfPage && !settings.dashboard) continue
+    if ((route.isOfPage && !settings.dashboard) || (route.isOfMcp && !settings.mcp)) continue
     for (const path of [route.path, ...(route.also ?? [])]) {
       allowed.set(path, [...(allowed.get(path) ?? []), route.method])
       app.on(route.method, path, async (context) => {

@@ -38,6 +38,7 @@ import {
 import {
   answerAs,
   type Call,
+  cancelled,
   flushed,
   type Handlers,
   isOf,
@@ -253,11 +254,8 @@ export function taskHandlers({ settings, teams, tasks, keys, streams }: Service)
 
     async cancelTask({ task, query: { reason }, caller }) {
       if (isOver(task.run)) return json(await taskOf(task))
-      const { run, team } = task
-      void run.cancel(reason ?? `cancelled by "${caller.id}"`)
-      // Once its end is in the log, no restart goes on with it. Another end may have come just before.
-      await Promise.all([endOf(run), team.flush().catch(() => {})])
-      const wasOver = run.status === 'finished' || run.status === 'failed'
+      await cancelled(task, reason ?? `cancelled by "${caller.id}"`)
+      const wasOver = task.run.status === 'finished' || task.run.status === 'failed' // just before
       return json(await taskOf(task), wasOver ? 200 : 202)
     },
   } satisfies Partial<Handlers>

@@ -15,10 +15,12 @@ import { refused } from '../http/openai-request.ts'
 import type { Caller } from '../http/options.ts'
 import { HttpError } from '../http/problem.ts'
 import type { Routes } from '../http/routes.ts'
-import { endOf, type FoundTask, isOver, knownEndOf, type ServedTeam } from '../http/task-view.ts'
+import { type FoundTask, isOver, knownEndOf, type ServedTeam } from '../http/task-view.ts'
 import {
   answerAs,
+  beginOnce,
   type Call,
+  cancelled,
   type Handlers,
   json,
   noThread,
@@ -125,17 +127,10 @@ export function chatHandlers({ settings, teams, tasks, keys, streams }: Service)
       metadata: { [CHAT_MESSAGE]: messageId },
       ...(begun && { messages: await saidIn(before(runs, messageId), branches) }),
     }
-    const start = () => tasks.start({ served, query, options, caller, request, keyed, isBranch: branch > 0 })
-    const join = async () =>
-      (await tasks.begunBy(keyed)) ? tasks.find(id, caller, []) : keys.begin(keyed, () => tasks.isKnown(id), start)
-    const found = await join().catch(unlessForgotten)
+    const start = { served, query, options, caller, request, keyed, isBranch: branch > 0 }
+    const found = await beginOnce({ tasks, keys }, start).catch(unlessForgotten)
     await written(found) // a client that is cut off behind the first words finds it
     return found
-  }
-
-  const answer = async (found: FoundTask, given: Answer, request: Request): Promise<void> => {
-    await untilAsked(found, given.questionId, request.signal)
-    await answerAs(found.caller, found, given).catch(unlessClosed)
   }
 
   /** Gives the answers that the last message of the team has, and goes on behind what it has of its run. */
@@ -144,7 +139,7 @@ export function chatHandlers({ settings, teams, tasks, keys, streams }: Service)
     const given = [...approvalsIn(message), ...(body.answers ?? [])]
     assertOnce(given, 'messages')
     const found = await tasks.find(runIdOf(message.id) ?? message.id, caller, [])
-    for (const each of given) await answer(found, each, request)
+    for (const each of given) await answerOnce(found, each, request.signal)
     return asMessage(found, request, log === found.team.logName ? seq : undefined)
   }
 
@@ -190,8 +185,7 @@ export function chatHandlers({ settings, teams, tasks, keys, streams }: Service)
       for (let branch = (await branchesOf(chat)).length; branch >= 0; branch--)
         for (const { run } of await runsIn(chat, branch)) {
           if (isOver(run)) continue
-          void run.cancel(`stopped by "${caller.id}"`)
-          await Promise.all([endOf(run), served.team.flush().catch(() => {})]) // no restart goes on with it then
+          await cancelled({ run, team: served.team }, `stopped by "${caller.id}"`)
         }
       return new Response(null, { status: 204 })
     },
@@ -205,7 +199,7 @@ export function chatHandlers({ settings, teams, tasks, keys, streams }: Service)
       )
       if (told[0]) {
         const found = await tasks.find(told[0].runId, caller, [])
-        for (const each of told) await answer(await tasks.find(each.runId, caller, []), each.given, request)
+        for (const each of told) await answerOnce(await tasks.find(each.runId, caller, []), each.given, request.signal)
         const after = told[0].after
         return streamed(found, request, (signal) => agUiFrames(found, { threadId, runId }, { after, signal }))
       }
@@ -320,6 +314,12 @@ async function isFresh({ run }: FoundTask, ms: number): Promise<boolean> {
   const end = await knownEndOf(run)
   const ended = run.startedAt + (end && 'executionTimeMs' in end ? end.executionTimeMs : 0)
   return systemClock.now() - ended < ms
+}
+
+/** Gives an answer that may have arrived already, also where a restart has its question asked again. */
+export async function answerOnce(found: FoundTask, given: Answer, signal: AbortSignal): Promise<void> {
+  await untilAsked(found, given.questionId, signal)
+  await answerAs(found.caller, found, given).catch(unlessClosed)
 }
 
 /** Resolves when a question is open, if it may be yet: a turn that a restart has cut off asks again when it goes on. */

@@ -19,6 +19,7 @@ import {
   shape,
   wait,
 } from '../../shared/checks.ts'
+import { own } from '../../shared/values.ts'
 import type { Cost, RIGHTS } from './schemas.ts'
 
 /**
@@ -91,6 +92,19 @@ export interface HttpLimits {
 /** Fate of a task whose client has left before the answer. */
 export type OnDisconnect = 'auto' | 'continue' | 'cancel'
 
+/** How teams are served by the Model Context Protocol. */
+export interface McpOptions {
+  /** Names of the teams that are served. Default: all. */
+  teams?: readonly string[]
+  /** Tools: 'ask' gives a team a task, 'agents' one of its agents alone. Default: ['ask']. */
+  tools?: readonly ('ask' | 'agents')[]
+  /**
+   * Time for which a call waits for the end of its task, in ms. Then it says how the task stands, which goes on: many
+   * clients give a call up after a minute. Default: 20,000.
+   */
+  waitMs?: number
+}
+
 export interface HttpApiOptions {
   /**
    * Teams by the name that callers use. The first one is used where a request names none. They stay yours. A team over
@@ -141,12 +155,18 @@ export interface HttpApiOptions {
    * (`approval: { by }`). true: a caller with the right 'approve' approves calls in its own tasks, too. Default: false.
    */
   approveOwn?: boolean
+  /**
+   * Serves teams by the Model Context Protocol, at `/mcp` and `/mcp/<team>`. It needs the package
+   * `@modelcontextprotocol/server`. true: all teams. Default: false.
+   */
+  mcp?: boolean | McpOptions
   limits?: Partial<HttpLimits>
   /** Log for failures of the API itself. Default: lines on stderr. */
   logger?: Logger
 }
 
-export interface HttpSettings extends Required<Omit<HttpApiOptions, 'limits' | 'teams' | 'prices'>> {
+export interface HttpSettings extends Required<Omit<HttpApiOptions, 'limits' | 'teams' | 'prices' | 'mcp'>> {
+  readonly mcp: Required<McpOptions> | undefined
   readonly prices: HttpApiOptions['prices']
   readonly teams: ReadonlyMap<string, Team | ClusterTeam<Team>>
   readonly limits: HttpLimits
@@ -197,6 +217,11 @@ const limits = shape<Partial<HttpLimits>>({
   disconnectGraceMs: pause,
   personWaitMs: wait(),
 })
+const mcp = shape<McpOptions>({
+  teams: listOf(rule('the name of a team', (name) => typeof name === 'string')),
+  tools: listOf(oneOf('ask', 'agents')),
+  waitMs: wait(),
+})
 const options = shape<HttpApiOptions>(
   {
     teams: checkTeams,
@@ -213,6 +238,7 @@ const options = shape<HttpApiOptions>(
     dashboard: oneOf(true, false),
     sharedThreads: oneOf(true, false),
     approveOwn: oneOf(true, false),
+    mcp: (value, path) => typeof value === 'boolean' || mcp(value, path),
     limits,
     logger: methods('debug', 'info', 'warn', 'error'),
   },
@@ -235,9 +261,24 @@ export function readOptions(given: HttpApiOptions): HttpSettings {
     dashboard: given.dashboard ?? false,
     sharedThreads: given.sharedThreads ?? false,
     approveOwn: given.approveOwn ?? false,
+    mcp: mcpOf(given),
     limits: { ...LIMITS, ...withoutUndefined(given.limits) },
     logger: given.logger ?? defaultLogger,
   }
+}
+
+/** @throws ConfigurationError for a team that there is not, or that runs over several processes. */
+function mcpOf({ mcp = false, teams }: HttpApiOptions): HttpSettings['mcp'] {
+  if (mcp === false) return undefined
+  const { teams: names = Object.keys(teams), tools = ['ask'], waitMs = 20_000 } = mcp === true ? {} : mcp
+  for (const name of names) {
+    const team = own(teams, name)
+    if (!team) throw refused('mcp.teams', name, `names of teams: ${Object.keys(teams).join(', ')}`)
+    if (!isClusterTeam(team)) continue
+    const way = `MCP serves teams in one process. Leave "${name}" out of mcp.teams, or ask it by /v1.`
+    throw refusedAs('mcp.teams', `"${name}", which runs over several processes`, 'teams in one process', way)
+  }
+  return { teams: names, tools, waitMs }
 }
 
 function checkTeams(value: unknown, path: string): void {

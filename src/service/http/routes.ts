@@ -29,6 +29,8 @@ export interface Route {
   readonly leadsToLogin?: boolean
   /** Is there only with `dashboard: true`. */
   readonly isOfPage?: boolean
+  /** Is there only with `mcp`. */
+  readonly isOfMcp?: boolean
   /** Is not counted by `limits.getsPerSecond`: a probe, or a stream, which has bounds of its own. */
   readonly isUncounted?: boolean
   /** Tells of runs of all tenants, or acts on their agents: refused to a caller who has a tenant. */
@@ -54,6 +56,9 @@ const route = <const R extends Omit<Route, keyof typeof usual> & Partial<Route>>
 
 /** Whoever may run tasks sees their own, and whoever may watch those of others. */
 const ofTask = { rights: ['run', 'watch'], others: ['watch'] } as const
+
+/** Messages of the Model Context Protocol in one request, which the revision of March 2025 may send together. */
+const MOST_MESSAGES = 20
 
 const seconds = z.coerce.number().min(0).max(600)
 const teamName = z.string().optional()
@@ -518,6 +523,24 @@ export const routes = {
     body: agUiRequest,
     answers: { 200: { description: 'events of the run', types: ['text/event-stream'] } },
     errors: [400, 404, 409, 422, 429, 503],
+  }),
+  mcp: route({
+    method: 'POST',
+    path: '/mcp',
+    also: ['/mcp/:team'],
+    summary: 'Answers a message of the Model Context Protocol, where it is served (`mcp`)',
+    rights: ['run', 'operate', 'approve'],
+    isOfMcp: true,
+    body: z.union([z.looseObject({}), z.array(z.looseObject({})).max(MOST_MESSAGES)]),
+    answers: {
+      200: {
+        description: 'the answer, by itself or as an event',
+        json: z.looseObject({ jsonrpc: z.literal('2.0') }),
+        types: ['text/event-stream'],
+      },
+      202: { description: 'to a notification' },
+    },
+    errors: [400, 404, 429, 503],
   }),
   live: route({ ...probe, path: '/livez', summary: 'Says whether the process works: else it is to be restarted' }),
   ready: route({ ...probe, path: '/readyz', summary: 'Says whether tasks are taken now' }),

@@ -489,7 +489,7 @@ export const trace = z.object({
 })
 
 const LONGEST_QUERY = 1_000_000
-const text = z.string().min(1).max(LONGEST_QUERY)
+export const queryText = z.string().min(1).max(LONGEST_QUERY)
 const MOST_PARTS = 256
 
 const mediaFields = {
@@ -507,7 +507,7 @@ const mediaFields = {
 
 /** A part of a query. What its data have to be is checked by the team, as for every query. */
 const queryPart = z.discriminatedUnion('type', [
-  z.strictObject({ type: z.literal('text'), text }),
+  z.strictObject({ type: z.literal('text'), text: queryText }),
   z.strictObject({ type: z.literal('image'), ...mediaFields }),
   z.strictObject({ type: z.literal('audio'), ...mediaFields }),
   z.strictObject({ type: z.literal('file'), ...mediaFields }),
@@ -515,7 +515,7 @@ const queryPart = z.discriminatedUnion('type', [
 
 export const steerRequest = z.strictObject({
   words: z
-    .union([text, z.array(queryPart).min(1).max(MOST_PARTS)], { error: 'a text, or a list of parts, is needed' })
+    .union([queryText, z.array(queryPart).min(1).max(MOST_PARTS)], { error: 'a text, or a list of parts, is needed' })
     .describe('a text, or parts'),
   when: z
     .enum(['next', 'interrupt'])
@@ -528,11 +528,11 @@ export const steerRequest = z.strictObject({
 export const taskRequest = z
   .strictObject({
     query: z
-      .union([text, z.array(queryPart).min(1).max(MOST_PARTS)], { error: 'a text, or a list of parts, is needed' })
+      .union([queryText, z.array(queryPart).min(1).max(MOST_PARTS)], { error: 'a text, or a list of parts, is needed' })
       .optional()
       .describe('a text, or parts: texts, images, sounds and files'),
-    task: text.optional().describe('another name of `query`'),
-    message: text.optional().describe('another name of `query`'),
+    task: queryText.optional().describe('another name of `query`'),
+    message: queryText.optional().describe('another name of `query`'),
     team: z.string().optional().describe('default: the first team'),
     threadId: z.string().min(1).max(256).optional().describe('tasks of a thread continue its conversations'),
     speaker: z.string().min(1).optional().describe('agent that speaks first, under the strategy handoff'),

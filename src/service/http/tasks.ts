@@ -68,6 +68,15 @@ const KEYED = '6f1c3c0e-52a4-4f0b-9d4b-6a1c8f0a7d11'
 
 const KEY = /^[\x21-\x7e]{1,255}$/
 
+/**
+ * Returns the task of a key. It is the same after a restart: a durable log does not begin it twice. Who knows its id
+ * may not see it by that alone.
+ */
+export const keyedTask = (key: readonly string[], body: unknown): KeyedTask => ({
+  id: v5(JSON.stringify(key), KEYED),
+  hash: createHash('sha256').update(JSON.stringify(body)).digest('base64'),
+})
+
 export class IdempotencyKeys {
   readonly #most: number
   /** Hashes of the bodies that have begun a task, by its id, the newest at the end. */
@@ -92,10 +101,7 @@ export class IdempotencyKeys {
       const detail = 'Idempotency-Key: accepted are 1 to 255 visible ASCII characters, such as a UUID.'
       throw new HttpError('BAD_REQUEST', detail)
     }
-    // The same after a restart: a durable log does not begin it twice. Who knows it may not see the task by that alone.
-    const id = v5(JSON.stringify([caller, key]), KEYED)
-    const hash = createHash('sha256').update(JSON.stringify(body)).digest('base64')
-    return { id, hash }
+    return keyedTask([caller, key], body)
   }
 
   /** Checks whether a request with that key has begun its task, or begins it now. */
@@ -128,6 +134,29 @@ export class IdempotencyKeys {
   clear(): void {
     this.#begun.clear()
   }
+}
+
+/**
+ * Begins the task of a key, or joins it.
+ *
+ * @throws HttpError, as `begin` of the keys does, and `begunBy` of the tasks.
+ */
+export async function beginOnce(
+  { tasks, keys }: Pick<Service, 'tasks' | 'keys'>,
+  { keyed, caller, ...start }: TaskStart & { keyed: KeyedTask },
+): Promise<FoundTask> {
+  if (await tasks.begunBy(keyed)) return tasks.find(keyed.id, caller, [])
+  return keys.begin(
+    keyed,
+    () => tasks.isKnown(keyed.id),
+    () => tasks.start({ ...start, caller, keyed }),
+  )
+}
+
+/** Cancels a task. Once it resolves, its end is in the log: no restart goes on with it. */
+export async function cancelled({ run, team }: Pick<FoundTask, 'run' | 'team'>, reason: string): Promise<void> {
+  void run.cancel(reason)
+  await Promise.all([endOf(run), team.flush().catch(() => {})])
 }
 
 /** @throws HttpError for another body. */
@@ -215,7 +244,7 @@ export interface TaskStart {
   readonly agent?: string | undefined
   readonly caller: Caller
   /** Request that begins it: the run continues its trace. */
-  readonly request: Request
+  readonly request: Pick<Request, 'headers'>
   /** Id of the task, and hash of its body, where an idempotency key names it. Default: a new id. */
   readonly keyed?: KeyedTask | undefined
   /** True if its thread is a branch of a chat of the caller. */
@@ -421,7 +450,7 @@ async function untilRead({ team }: ServedTeam): Promise<void> {
 }
 
 /** Returns the place in a trace that a request names, in the format of W3C Trace Context. */
-function traceOf({ headers }: Request): Record<string, string> {
+function traceOf({ headers }: Pick<Request, 'headers'>): Record<string, string> {
   const [traceparent, tracestate] = [headers.get('traceparent'), headers.get('tracestate')]
   return { ...(traceparent && { traceparent }), ...(traceparent && tracestate && { tracestate }) }
 }

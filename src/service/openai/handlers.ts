@@ -4,9 +4,10 @@ import { systemClock, type Timer } from '../../shared/clock.ts'
 import { type Asked, askedIn, askedInResponses, outputOf, refused, schemaIn } from '../http/openai-request.ts'
 import type { Caller } from '../http/options.ts'
 import { HttpError, httpErrorOf, INTERNAL } from '../http/problem.ts'
-import { endOf, type FoundTask, isOver, type ServedTeam } from '../http/task-view.ts'
+import { type FoundTask, isOver, type ServedTeam } from '../http/task-view.ts'
 import {
   type Call,
+  cancelled,
   draining,
   type Handlers,
   json,
@@ -238,10 +239,7 @@ export function openAiHandlers(
 
     async cancelResponse({ params, caller }) {
       const { run, team, asked } = await storedTask(tasks, params.id!, caller, 'operate')
-      if (!isOver(run)) {
-        void run.cancel(`cancelled by "${caller.id}"`)
-        await Promise.all([endOf(run), team.flush().catch(() => {})]) // no restart goes on with it then
-      }
+      if (!isOver(run)) await cancelled({ run, team }, `cancelled by "${caller.id}"`)
       return json(await responseNow({ run, ...asked }, failed))
     },
   } satisfies Partial<Handlers>

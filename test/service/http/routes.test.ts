@@ -8,6 +8,7 @@ import { readOptions } from '../../../src/service/http/options.ts'
 import { type Operation, type Route, routes } from '../../../src/service/http/routes.ts'
 import { testTeam } from '../../../src/testing.ts'
 import { read } from '../../docs/page.ts'
+import { modern, modernHeaders } from '../mcp/client.ts'
 import { EVERYTHING, type Sent, type Stage, stage } from './stage.ts'
 
 const PICTURE = { type: 'image', data: new Uint8Array(100_000).fill(7), mediaType: 'image/png' } as const
@@ -194,6 +195,18 @@ const visits: Record<Operation, Visit> = {
     await begin({ send }, 'go')
     return [await send('GET', '/metrics')]
   },
+  async mcp({ send }) {
+    const accept = 'application/json, text/event-stream'
+    const ofModern = { accept, ...modernHeaders('tools/list') }
+    return [
+      await send('POST', '/mcp', { body: modern('tools/list', {}), headers: ofModern }),
+      await send('POST', '/mcp', { body: { jsonrpc: '2.0', id: 1, method: 'tools/list' }, headers: { accept } }),
+      await send('POST', '/mcp', {
+        body: { jsonrpc: '2.0', method: 'notifications/initialized' },
+        headers: { accept },
+      }),
+    ]
+  },
   page: async ({ send }) => [await send('GET', '/', { caller: null })],
   async pageScript({ send }) {
     const file = await send('GET', '/page.js', { caller: null })
@@ -212,7 +225,7 @@ const visits: Record<Operation, Visit> = {
 for (const [operation, visit] of Object.entries(visits) as [Operation, Visit][]) {
   const { method, path, answers }: Route = routes[operation]
   t.test(`${method} ${path} gives each answer that the table names, and it fits`, async (t) => {
-    const sent = await visit(stage(t, handy, { dashboard: true }, { supervision: { maxRestarts: 0 } }))
+    const sent = await visit(stage(t, handy, { dashboard: true, mcp: true }, { supervision: { maxRestarts: 0 } }))
     const named = Object.entries(answers).filter(([, { isOfCluster }]) => !isOfCluster)
     t.same(new Set(sent.map(({ status }) => String(status))), new Set(named.map(([status]) => status)))
     for (const { status, headers, body } of sent) {

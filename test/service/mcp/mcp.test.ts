@@ -1,0 +1,252 @@
+/** Teams by the Model Context Protocol: clients of both eras ask, wait, answer and cancel; strangers get nowhere. */
+import t, { type Test } from 'tap'
+import { httpApi } from '../../../src/service/api/index.ts'
+import { opening, served } from '../chat/desk.ts'
+import { connect, modern, modernHeaders, type Opened, said, sendRaw, taskIn } from './client.ts'
+
+const mcp = true
+const IMPATIENT = { mcp: { waitMs: 1 } }
+const kinds: Record<string, Opened> = {
+  'a client of 2025': { era: '2025' },
+  'a client of 2026': {},
+  'a client of 2026 with forms': { elicits: () => ({ action: 'cancel' }) },
+}
+
+for (const [kind, opened] of Object.entries(kinds))
+  t.test(`${kind} lists the tools and asks a team`, async (t) => {
+    const { url, done } = await served(t, { mcp })
+    const { client, call, ask } = await connect(t, url, opened)
+    const { tools } = await client.listTools()
+    const others = ['task_status', 'answer_question', 'cancel_task']
+    t.same(
+      tools.map(({ name }) => name),
+      ['ask_shop', 'ask_clerk', ...others],
+    )
+    t.match(tools[0]!.description, /team "shop".*shop/)
+    t.equal(said(await ask('say hello world')), 'hello world')
+    t.equal(said(await ask('use find lamp')), 'result: {"done":"lamp"}')
+    t.match(said(await call('ask_clerk', { query: 'fail' })), /^ERROR [A-Z_]+: .*no ink/)
+    t.same(done, ['find lamp'])
+    const one = await connect(t, url, { ...opened, path: '/mcp/clerk' })
+    t.same(
+      (await one.client.listTools()).tools.map(({ name }) => name),
+      ['ask_clerk', ...others],
+    )
+  })
+
+t.test('a client of 2025 reads what a task asks, and answers by a tool', async (t) => {
+  const { url, done } = await served(t, { mcp })
+  const { call, ask } = await connect(t, url, { era: '2025' })
+  const { structuredContent: asked } = await ask('use buy lamp')
+  const [{ questionId, digest, kind, text }] = asked.questions
+  t.match([kind, text, asked.status], ['approval', /buy.*lamp/, 'waiting'])
+  const { taskId } = asked
+  t.match(said(await call('answer_question', { taskId, questionId, answer: 'yes' })), /^ERROR CONFIGURATION: digest/)
+  t.same(done, [])
+  t.match(said(await call('answer_question', { taskId, questionId, digest, answer: 'yes' })), /taken/)
+  t.equal(said(await call('task_status', { taskId })), 'result: {"done":"lamp"}')
+  t.same(done, ['buy lamp'])
+})
+
+t.test('a client of 2026 with forms answers within its call', async (t) => {
+  const table: [tool: string, query: string, content: Record<string, string | boolean> | undefined, said: RegExp][] = [
+    ['shop', 'use buy lamp', { approve: true }, /^result: \{"done":"lamp"\}$/],
+    ['shop', 'use buy sofa', { approve: false, reason: 'too dear' }, /did not agree.*too dear/],
+    ['shop', 'use buy sofa', undefined, /did not agree/],
+    ['shop', 'use ship lamp', { street: 'Main Street' }, /Main Street/],
+    ['shop', 'use ship lamp', undefined, /result/],
+    ['clerk', 'ask', { answer: 'red' }, /^you said red$/],
+    ['clerk', 'ask', undefined, /"status":"waiting".*Red or blue/],
+  ]
+  const { url, done } = await served(t, { mcp })
+  for (const [team, query, content, expected] of table) {
+    const shown: object[] = []
+    const elicits: Opened['elicits'] = (message, { properties }) => {
+      shown.push({ message, fields: Object.keys(properties) })
+      return content ? { action: 'accept', content } : { action: 'decline' }
+    }
+    const { call } = await connect(t, url, { elicits })
+    t.match(said(await call(`ask_${team}`, { query })), expected)
+    const wanted = query.startsWith('use buy') ? ['approve', 'reason'] : team === 'shop' ? ['street'] : ['answer']
+    t.match(shown, [{ fields: wanted }])
+  }
+  t.same(done, ['buy lamp'])
+})
+
+t.test('a client of the tasks extension polls, answers and cancels; a task of others is none', async (t) => {
+  const gate = opening()
+  const { url, done, close } = await served(t, { mcp, pause: (word) => (word === 'slowly' ? gate.promise : undefined) })
+  const { ask, send } = await connect(t, url, { tasks: true })
+  const bob = await connect(t, url, { tasks: true, caller: 'bob:run' })
+  const { taskId, ...begun } = taskIn(await ask('use buy lamp'))
+  t.match(begun, { status: 'working', ttlMs: null, pollIntervalMs: 1_000 })
+  const at = async (status: string) => {
+    for (;;) {
+      const task = await send('tasks/get', { taskId })
+      if (task.status === status) return task
+    }
+  }
+  const [key] = Object.keys((await at('input_required')).inputRequests)
+  const inputResponses = { [key!]: { action: 'accept', content: { approve: true } } }
+  for (const method of ['tasks/get', 'tasks/update', 'tasks/cancel']) {
+    const errors = [{ taskId }, { taskId: 'none' }].map((of) => bob.send(method, { ...of, inputResponses }))
+    for (const error of await Promise.all(errors.map((each) => each.catch((failed) => failed))))
+      t.match(error, { code: -32_602, message: 'Task not found' })
+  }
+  t.same(done, [])
+  await send('tasks/update', { taskId, inputResponses })
+  await send('tasks/update', { taskId, inputResponses }) // it was sent again
+  t.equal(said((await at('completed')).result), 'result: {"done":"lamp"}')
+  t.same(done, ['buy lamp'])
+  const slow = taskIn(await ask('say slowly'))
+  await send('tasks/cancel', { taskId: slow.taskId })
+  t.equal((await send('tasks/get', { taskId: slow.taskId })).status, 'cancelled')
+  await send('tasks/cancel', { taskId: slow.taskId })
+  gate.resolve()
+  const plain = await connect(t, url)
+  await t.rejects(plain.send('tasks/get', { taskId }), { code: -32_021 })
+  await close()
+})
+
+t.test('who has asked approves nothing that others have to, by whatever request', async (t) => {
+  const { url, team, done } = await served(t, { mcp: { waitMs: 1 } })
+  const forms: string[] = []
+  const elicits: Opened['elicits'] = (message) => {
+    forms.push(message)
+    return { action: 'accept', content: { approve: true } }
+  }
+  const ann = await connect(t, url, { era: '2025' })
+  const taskId: string = (await ann.ask('use pay rent'))._meta['dramatis/taskId']
+  while (team.questions(taskId).length === 0) await new Promise(setImmediate)
+  const { questionId, digest } = team.questions(taskId)[0]!
+  t.match((await ann.call('task_status', { taskId })).structuredContent, { questions: [], waitsFor: /people other/ })
+  const form = await connect(t, url, { elicits })
+  t.match(said(await form.ask('use pay rent')), /"questions":\[\]/)
+  const inTasks = await connect(t, url, { tasks: true })
+  t.match(await inTasks.send('tasks/get', { taskId }), { status: 'working', statusMessage: /people other/ })
+  const inputResponses = { [`${questionId}.${digest}`]: { action: 'accept', content: { approve: true } } }
+  const by = { name: 'ask_shop', arguments: { query: 'use pay rent' }, requestState: taskId, inputResponses }
+  const tasks = { extensions: { 'io.modelcontextprotocol/tasks': {} } }
+  for (const id of ['ann', 'bob'])
+    for (const rights of ['run', 'run,approve', 'run,watch,operate,approve']) {
+      if (id === 'bob' && rights !== 'run') continue
+      const caller = `${id}:${rights}`
+      const why = id === 'ann' ? /cannot approve it|right approve/ : /no task|not found/i
+      const tool = await connect(t, url, { caller })
+      t.match(said(await tool.call('answer_question', { taskId, questionId, digest, answer: 'yes' })), why)
+      t.match(said(await tool.call('answer_question', { taskId, questionId, digest, answer: 'no' })), why)
+      const again = await sendRaw(url, modern('tools/call', by), {
+        caller,
+        headers: modernHeaders('tools/call', 'ask_shop'),
+      })
+      t.match(said(again.message.result), why)
+      const update = await sendRaw(url, modern('tasks/update', { taskId, inputResponses }, tasks), {
+        caller,
+        headers: modernHeaders('tasks/update', taskId),
+      })
+      t.match(update.message.error.message, why)
+    }
+  t.same([forms, done], [[], []], 'nothing was offered, nothing was done')
+  const bob = await connect(t, url, { caller: 'bob:approve' })
+  t.match((await bob.client.listTools()).tools.map(({ name }) => name)[0], 'task_status')
+  t.match(said(await bob.call('answer_question', { taskId, questionId, digest, answer: 'yes' })), /taken/)
+  while (done.length === 0) await new Promise(setImmediate)
+  t.same(done, ['pay rent'])
+})
+
+t.test('a call with a key is one task, whoever sends it again', async (t) => {
+  const { url, done, team } = await served(t, { mcp })
+  const meta = { 'dramatis/idempotencyKey': 'k1' }
+  const one = await connect(t, url, { meta })
+  const other = await connect(t, url, { meta, era: '2025' })
+  const answers = await Promise.all([one.ask('use find lamp'), other.ask('use find lamp'), one.ask('use find lamp')])
+  t.same(new Set(answers.map(said)), new Set(['result: {"done":"lamp"}']))
+  t.same([done, (await team.listRuns()).length], [['find lamp'], 1])
+  t.match(said(await one.ask('use find sofa')), /^ERROR MESSAGE_REJECTED: .*another body/)
+  const bob = await connect(t, url, { meta, caller: 'bob:run' })
+  t.equal(said(await bob.ask('use find sofa')), 'result: {"done":"sofa"}', 'keys are of their caller')
+})
+
+t.test('a task goes on behind its call, and is cancelled where nobody could come back to it', async (t) => {
+  const gate = opening()
+  const pause = (word: string) => (word === 'slowly' ? gate.promise : undefined)
+  const { url, team } = await served(t, { ...IMPATIENT, pause, limits: { disconnectGraceMs: 1 } })
+  const { ask, call } = await connect(t, url)
+  const { structuredContent } = await ask('say slowly')
+  t.match(structuredContent, { status: /queued|running/, questions: [] })
+  const { taskId } = structuredContent
+  t.match(said(await call('cancel_task', { taskId })), /^ERROR [A-Z_]+: .*cancelled by "ann"/)
+  const patient = await served(t, { mcp, pause, limits: { disconnectGraceMs: 1 } })
+  const gone = await connect(t, patient.url)
+  const leaving = new AbortController()
+  const left = gone.ask('say slowly', { signal: leaving.signal })
+  while ((await patient.team.listRuns()).length === 0) await new Promise(setImmediate)
+  leaving.abort()
+  await t.rejects(left)
+  while ((await patient.team.listRuns())[0]!.status !== 'aborted') await new Promise(setImmediate)
+  gate.resolve()
+  t.equal((await team.listRuns())[0]!.status, 'aborted')
+})
+
+t.test('what no client sends is refused by its name', async (t) => {
+  const { url, team } = await served(t, { mcp, limits: { bodyBytes: 2_000 } })
+  const call = (name: string, given: object, _meta = {}) => ({
+    ...{ jsonrpc: '2.0', id: 1, method: 'tools/call' },
+    params: { name, arguments: given, _meta },
+  })
+  type Sent = Parameters<typeof sendRaw>[2]
+  const table: [what: unknown, sent: Sent, answered: RegExp][] = [
+    ['{', {}, /400.*BAD_REQUEST/],
+    ['[', { headers: { 'content-type': 'text/plain' } }, /415/],
+    ['"text"', {}, /422.*CONFIGURATION/],
+    [Array(21).fill({}), {}, /422/],
+    [call('ask_shop', { query: 'x'.repeat(3_000) }), {}, /413/],
+    [call('ask_shop', { query: 'say hi' }), { caller: '' }, /401/],
+    [call('ask_shop', { query: 'say hi' }), { caller: 'ann:watch' }, /403/],
+    [call('ask_shop', { query: 'say hi' }), { headers: { origin: 'https://evil.example' } }, /403/],
+    [call('ask_shop', { query: 'say hi' }), { path: '/mcp/nobody' }, /404.*no team/],
+    [call('ask_shop', { query: 'say hi' }), { caller: 'bob:approve' }, /not found/],
+    [call('ask_shop', {}), {}, /query/],
+    [call('ask_shop', { query: '' }), {}, /query/],
+    [call('ask_shop', { query: 'say hi', output: { type: 7 } }), {}, /output: It is no JSON Schema/],
+    [call('ask_shop', { query: 'say hi' }, { 'dramatis/idempotencyKey': 'x'.repeat(256) }), {}, /BAD_REQUEST/],
+    [call('ask_shop', { query: 'say hi' }, { 'dramatis/idempotencyKey': 7 }), {}, /BAD_REQUEST/],
+    [call('task_status', { taskId: '../x' }), {}, /NOT_FOUND: There is no task/],
+    [call('answer_question', { taskId: 'x', questionId: 'y', answer: 'yes' }), {}, /NOT_FOUND/],
+    [call('cancel_task', { taskId: 'x' }), {}, /NOT_FOUND/],
+    [{ jsonrpc: '2.0', id: 1, method: 'tasks/get', params: { taskId: 'x' } }, {}, /-32601/],
+    [
+      modern('tools/call', { name: 'ask_shop', arguments: { query: 'say hi' }, requestState: 'forged' }),
+      { headers: modernHeaders('tools/call', 'ask_shop') },
+      /NOT_FOUND: There is no task/,
+    ],
+    [
+      modern('subscriptions/listen', { notifications: { toolsListChanged: true } }),
+      { headers: modernHeaders('subscriptions/listen') },
+      /limit reached/,
+    ],
+  ]
+  for (const [what, sent, answered] of table) {
+    const { status, message } = await sendRaw(url, what, sent)
+    t.match(`${status} ${JSON.stringify(message)}`, answered)
+  }
+  t.same(await team.listRuns(), [], 'none of it has begun a task')
+})
+
+t.test('options that cannot work are refused', async (t) => {
+  const { team } = await served(t)
+  const api =
+    (mcp: object | true, teams: object = { shop: team }) =>
+    () =>
+      httpApi({ teams: teams as { shop: typeof team }, authorize: () => null, mcp })
+  t.throws(api({ teams: ['nobody'] }), { code: 'CONFIGURATION', message: /mcp\.teams.*nobody.*accepted.*shop/ })
+  t.throws(api({ tools: ['all'] }), { message: /mcp\.tools/ })
+  t.throws(api({ waitMs: -1 }), { message: /mcp\.waitMs/ })
+  t.throws(api({ key: 'x' }), { message: /mcp\.key/ })
+  t.throws(api(true, { 'a.b': team, a_b: team }), { message: /two tools would have the name "ask_a_b"/ })
+})
+
+t.test('without the option there is no route', async (t: Test) => {
+  const { url } = await served(t)
+  t.equal((await sendRaw(url, {})).status, 404)
+})
