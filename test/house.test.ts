@@ -49,7 +49,7 @@ const rooms: ReadonlyMap<string, number> = new Map(
     'service/api': 13, // answers about teams over several processes, and one digest of all shards
     'service/terminal': 6,
     'service/rehearsal': 4,
-    'service/commands': 8,
+    'service/commands': 9,
     service: 1,
   }),
 )
@@ -76,6 +76,7 @@ const LINES: readonly [lines: number, what: string][] = [
   [50, 'formats and fields of OpenAI, and readers of a task whose client has left'],
   [340, 'servers of MCP of both years, in all their shapes, and over connections that break'],
   [640, 'a team as a server of MCP over HTTP: tools, tasks, questions as forms'],
+  [280, 'a team as a server of MCP over pipes'],
 ]
 const MOST_LINES = LINES.reduce((all, [lines]) => all + lines, 0)
 const LONGEST_FILE = 784

@@ -4,6 +4,7 @@ import { Command, CommanderError, InvalidArgumentError, Option } from 'commander
 import { EXIT, exitCodeOf, failureWords } from '../shared/failure.ts'
 import type { ClusterFlags } from './cluster.ts'
 import type { LogCompactFlags, LogRepairFlags } from './log.ts'
+import type { McpFlags } from './mcp.ts'
 import type { RehearseFlags, RehearseOldFlags } from './rehearse.ts'
 import type { AnswerFlags, LogFlags, ResumeFlags, RunFlags, Surroundings } from './run.ts'
 import type { ReplayFlags, RunsFlags } from './runs.ts'
@@ -19,6 +20,7 @@ Examples:
   dramatis run team.js "..." --trace run.mmd
   dramatis serve desk=team.ts --port 4747
   dramatis serve desk=team.ts --cluster-env DATABASE_URL
+  dramatis mcp desk=team.ts
   dramatis chat team.ts
   dramatis top http://127.0.0.1:4747 --token-env TOKEN
   dramatis rehearse team.ts "..." --seeds 1000 --faults crash,delay
@@ -80,6 +82,7 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .option('--allowed-host <host>', 'value of the Host header that is answered; can be given several times', collected)
     .option('--allowed-origin <origin>', 'web page elsewhere that may use it; can be given several times', collected)
     .option('--approve-own', 'lets the token approve calls of tools in its own tasks; without a token it is on')
+    .option('--mcp', 'serves the teams by the Model Context Protocol, too, at /mcp')
     .option(
       '--price <file>',
       'JSON file with prices for a million tokens: {"currency", "models": {"name": {"input", "output"}}}',
@@ -231,6 +234,15 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .action(async (question: string, text: string, flags: AnswerFlags) =>
       end((await import('./run.ts')).answer(question, text, flags, surroundings)),
     )
+
+  program
+    .command('mcp')
+    .description('serve teams by the Model Context Protocol over stdin and stdout, for the program that starts this')
+    .argument('<team-files...>', 'each a .ts, .js or .yaml file, as name=file or by the name of the file')
+    .option('--agents', 'each agent is a tool of its own, too')
+    .option('--wait <ms>', 'time for which a call waits for the end of its task; 20000', milliseconds)
+    .option('--approve-own', 'lets that program approve calls of tools in its own tasks: only if it asks a person')
+    .action(async (files: string[], flags: McpFlags) => end((await import('./mcp.ts')).mcp(files, flags, surroundings)))
 
   const cluster = program.command('cluster').description('look after the processes of a team that runs over several')
   const clusterEnv = ['--cluster-env <name>', 'environment variable with the URL of the PostgreSQL'] as const

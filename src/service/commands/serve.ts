@@ -19,6 +19,7 @@ import {
 } from '../api/index.ts'
 import { listen } from '../api/server.ts'
 import { RIGHTS } from '../http/schemas.ts'
+import { sdk } from '../mcp/sdk.ts'
 import { type ClusterPlace, clusterUrlOf } from '../shared/cluster-url.ts'
 import { type Closing, listenForClosing } from '../shared/code-watch.ts'
 import { EXIT } from '../shared/failure.ts'
@@ -34,6 +35,8 @@ export interface ServeFlags extends ClusterPlace {
   price?: string
   /** With a token: lets the token approve calls of tools in the tasks that it begins. */
   approveOwn?: boolean
+  /** Serves the teams by MCP, too. */
+  mcp?: boolean
   /** Time for open tasks at the end, in ms. */
   drain: number
   clusterName?: string
@@ -42,9 +45,9 @@ export interface ServeFlags extends ClusterPlace {
   clusterSecretEnv?: string
 }
 
-const EVERYTHING: Caller['may'] = RIGHTS
+export const EVERYTHING: Caller['may'] = RIGHTS
 /** Bounds for the one caller that there is: the teams have bounds of their own. */
-const LIMITS: Partial<HttpLimits> = {
+export const LIMITS: Partial<HttpLimits> = {
   bodyBytes: 2 ** 26,
   postsPerSecond: 100,
   burst: 200,
@@ -71,13 +74,11 @@ export async function serve(
   const approveOwn = isOwnMachine || flags.approveOwn === true
   const prices = flags.price === undefined ? undefined : readPrices(flags.price, folder)
   const list = isList(prices) ? prices : undefined
+  if (flags.mcp) await sdk() // a package that is missing is said before anything begins
   const teams = new Map<string, Team | ClusterTeam<Team>>()
-  const teamFiles = new Map<string, string>()
+  const teamFiles = namedFiles(files)
   try {
-    for (const given of files) {
-      const [, name = basename(given, extname(given)), file = given] = NAMED.exec(given) ?? []
-      if (teams.has(name)) throw named(given, name)
-      teamFiles.set(name, file)
+    for (const [name, file] of teamFiles) {
       const definition = inFlowMode(await loadTeamFile(file, folder), environment().FLOW_MODE)
       const ofTeam = definition.prices ?? list
       const options = {
@@ -97,6 +98,7 @@ export async function serve(
       approveOwn,
       teamFiles: Object.fromEntries(teamFiles),
       dashboard: true,
+      mcp: flags.mcp === true,
       limits: LIMITS,
       ...(prices && !isList(prices) && { prices }),
       logger: lineLogger(say),
@@ -111,6 +113,7 @@ export async function serve(
     }
     say(`dramatis serves ${[...teams.keys()].join(', ')} at ${server.url}\n`)
     say(`The dashboard is at ${server.url}/${flags.tokenEnv === undefined ? '' : ' and asks for the token'}\n`)
+    if (flags.mcp) say(`By MCP at ${server.url}/mcp\n`)
     say(approvalWords(approveOwn, isOwnMachine))
     if (isOwnMachine) say('Open it in a browser, and give the team a task. Ctrl-C ends the service.\n')
     await Promise.race([closing.begun, ...drained])
@@ -121,6 +124,17 @@ export async function serve(
     closing.stop()
     await Promise.all(Array.from(teams.values(), (team) => team.close()))
   }
+}
+
+/** Returns the files by the names of their teams. @throws ConfigurationError for two with one name. */
+export function namedFiles(files: readonly string[]): Map<string, string> {
+  const byName = new Map<string, string>()
+  for (const given of files) {
+    const [, name = basename(given, extname(given)), file = given] = NAMED.exec(given) ?? []
+    if (byName.has(name)) throw named(given, name)
+    byName.set(name, file)
+  }
+  return byName
 }
 
 /** @throws ConfigurationError */

@@ -29,7 +29,8 @@ export function mcpHandlers(service: Service) {
   } satisfies Partial<Handlers>
 }
 
-function assertNames(names: readonly string[]): void {
+/** @throws ConfigurationError where two tools would have one name. */
+export function assertNames(names: readonly string[]): void {
   const twice = names.find((name, at) => names.indexOf(name) < at)
   if (twice === undefined) return
   const text = `mcp: two tools would have the name "${twice}". Serve fewer teams (mcp.teams), or give one another name.`

@@ -14,3 +14,6 @@ export async function sdk() {
     throw new ConfigurationError(text, { path: NAME }, error)
   }
 }
+
+/** The part of it that speaks over pipes. */
+export const sdkOfPipes = () => import('@modelcontextprotocol/server/stdio')

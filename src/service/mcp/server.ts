@@ -95,7 +95,7 @@ const inputOf = {
 /** Returns what makes a server for a caller. */
 export function serverFor(
   { McpServer, ProtocolError, MissingRequiredClientCapabilityError }: Sdk,
-  service: Service,
+  service: Pick<Service, 'settings' | 'tasks' | 'keys'>,
   settings: Settings,
   asking: Asking,
 ): (context: McpRequestContext) => McpServer {

@@ -1,7 +1,7 @@
 /** A shop whose model and tools do what they are told. */
 import { z } from 'zod'
 import { textOf } from '../../../src/actors/definition/content.ts'
-import { createTeam, defineTool, type ModelMessage, type StateManagement } from '../../../src/index.ts'
+import { createTeam, defineTeam, defineTool, type ModelMessage, type StateManagement } from '../../../src/index.ts'
 import type { ModelClient } from '../../../src/models.ts'
 import { silent } from '../../kit/team.ts'
 
@@ -41,8 +41,10 @@ export interface Shop {
   does: (what: string, key: string) => void
 }
 
-/** `find` asks nobody, `buy` the caller of the run, and `pay` somebody else. */
-export function openShop({ state, pause = () => undefined, does }: Shop) {
+/** Opens the shop. `find` asks nobody, `buy` the caller of the run, and `pay` somebody else. */
+export const openShop = (shop: Shop) => createTeam(shopOf(shop))
+
+export function shopOf({ state, pause = () => undefined, does }: Shop) {
   const tool = (name: string, approval?: true | { by: 'caller' }) =>
     defineTool({
       name,
@@ -64,7 +66,7 @@ export function openShop({ state, pause = () => undefined, does }: Shop) {
     idempotent: true,
     run: async ({ what }, { ask }) => ({ shipped: what, to: await ask('Where to?', { form }) }),
   })
-  return createTeam({
+  return defineTeam({
     agents: [
       {
         name: 'shop',
