@@ -60,6 +60,7 @@ t.test('a command that does not exist is wrong usage, and the help names those t
     'resume',
     'questions',
     'answer',
+    'mcp',
     'cluster',
     'log',
   ])
