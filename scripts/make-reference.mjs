@@ -21,6 +21,7 @@ const parts = {
   chat: () => help('chat'),
   top: () => help('top'),
   serve: () => help('serve'),
+  mcp: () => help('mcp'),
   rehearse: () => help('rehearse'),
   trace: () => help('trace'),
   replay: () => help('replay'),
