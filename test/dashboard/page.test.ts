@@ -5,7 +5,7 @@ import type { Page } from 'playwright-core'
 import type { Test } from 'tap'
 import t from 'tap'
 import { z } from 'zod'
-import { defineAgent, defineTool } from '../../src/index.ts'
+import { defineAgent, defineTool, type ModelClient } from '../../src/index.ts'
 import { bearerToken } from '../../src/service/api/index.ts'
 import { gate } from '../kit/team.ts'
 import { FakeModel } from '../models/fake-model.ts'
@@ -176,6 +176,45 @@ t.test('whoever may not watch gives tasks, and is told what is missing', inBrows
   await page.getByLabel('Give the team a task').fill('hello')
   await page.keyboard.press('Enter')
   await page.getByRole('region', { name: 'Answer' }).getByText('heard: hello').waitFor()
+})
+
+t.test('who may approve, and not watch, has the card of a task of somebody else', inBrowser, async (t) => {
+  for (const may of [['approve'], ['run', 'approve']] as const) {
+    const { url, team, paid } = await served(t, { api: { authorize: () => ({ id: 'bob', may: [...may] }) } })
+    const run = team.launch('pay', { caller: 'ann' })
+    const { page } = await open(t, url)
+    const gives = may.length > 1 ? 'You may give the team tasks and approve calls.' : 'You may approve calls.'
+    await page.getByText(gives).waitFor()
+    const card = page.getByRole('region', { name: 'Approval of worker' })
+    await card.getByRole('button', { name: 'Allow' }).click()
+    await run.result
+    t.equal(paid.length, 1)
+  }
+})
+
+t.test('an answer in a schema is shown by its fields while it is written', inBrowser, async (t) => {
+  const written = gate()
+  const model: ModelClient = {
+    offline: true,
+    async *complete() {
+      yield { text: '{"reply":"Your invoice is ' }
+      await written.opened
+      yield { text: 'right.","open":false}' }
+    },
+  }
+  const { url } = await served(t, {
+    agents: {},
+    model,
+    options: { agents: [{ name: 'ann' }], output: z.object({ reply: z.string(), open: z.boolean() }) },
+  })
+  const { page } = await open(t, `${url}#/chat`)
+  await page.getByLabel('Write to the team').fill('Is it right?')
+  await page.keyboard.press('Enter')
+  const shown = page.getByRole('region', { name: 'Answer' })
+  await shown.getByText('Your invoice is').waitFor()
+  t.equal(await shown.textContent(), 'replyYour invoice is ')
+  written.open()
+  await shown.getByText('Your invoice is right.').waitFor()
 })
 
 t.test('whoever may not watch is told when nobody answers, and goes on when somebody does', inBrowser, async (t) => {

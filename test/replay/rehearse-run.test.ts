@@ -3,6 +3,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { z } from 'zod'
+import { textOf } from '../../src/actors/definition/content.ts'
 import {
   createTeam,
   defineAgent,
@@ -15,6 +16,7 @@ import { type OldRunPlan, type OldRunRehearsal, rehearseRun, scriptedModel } fro
 import { deskOf, first, type Script } from '../durability/desk-team.ts'
 import { folderOf } from '../durability/log-folders.ts'
 import type { Changed } from '../fixtures/old-runs/clerk.ts'
+import { gate } from '../kit/team.ts'
 import { clerks, effects, priced, sells, served, shop } from './clerk-team.ts'
 import { logged, type Report, rehearsed } from './shop-logs.ts'
 
@@ -118,6 +120,56 @@ t.test('what people said to a run while it worked is said again', async (t) => {
     history.filter(({ sender }) => sender === name).map(({ content }) => content)
   t.same(saidBy('cody'), ['In metres. text image'])
   for (const name of ['ann', 'cody', 'eve', '$user']) t.same(saidBy(name), saidBy(name, messageHistory))
+})
+
+t.test('runs of a thread that is handed on are the same, whoever had it, and whatever was cut or said', async (t) => {
+  const log = join(folderOf(t), 'log')
+  let run: Run | undefined
+  const asked = gate()
+  const client = (act: (text: string) => Promise<unknown> | undefined): ModelClient => ({
+    offline: true,
+    async *complete({ agent, messages }) {
+      const text = textOf(messages.findLast(({ role }) => role === 'user')!.content)
+      await act(text)
+      if (agent === 'triage' && /invoice/.test(text))
+        yield { toolCall: { id: `c${messages.length}`, name: 'handoff', input: '{"to":"billing","task":"Check it."}' } }
+      else yield { text: `${agent} has read ${messages.length}` }
+    },
+  })
+  const options = (act: Parameters<typeof client>[0] = () => undefined): MultiAgentPatternOptions => ({
+    agents: [
+      { name: 'triage', canHandoffTo: ['billing'] },
+      { name: 'billing', canHandoffTo: ['triage'] },
+    ],
+    orchestration: { strategy: 'handoff', start: 'triage' },
+    models: { default: client(act) },
+    logger: silent,
+  })
+  const live = (text: string) => {
+    if (/wait/.test(text)) asked.open()
+    if (/wait/.test(text)) return new Promise(() => {})
+    return /say/.test(text) && run?.steers.length === 0 ? run.steer('On my invoice.', { when: 'interrupt' }) : undefined
+  }
+  const team = createTeam({ ...options(live), stateManagement: { path: log } })
+  const asks = async (runId: string, query: string, threadId: string) => {
+    run = team.launch(query, { runId, threadId })
+    if (query === 'wait') {
+      await asked.opened
+      await run.cancel('no more')
+    }
+    return (await run.result).speaker
+  }
+  t.equal(await asks('first', 'My invoice is wrong.', 'ann'), 'billing')
+  t.equal(await asks('second', 'And now?', 'ann'), 'billing')
+  await asks('cut', 'wait', 'bob')
+  t.equal(await asks('behind the cut', 'hello again', 'bob'), 'triage')
+  t.equal(await asks('said', 'say it', 'cid'), 'billing', 'words of a person have it handed on')
+  await team.close()
+  for (const runId of ['first', 'second', 'behind the cut', 'said']) {
+    const { mismatches, result, before } = await rehearseRun(options(), { log, runId })
+    t.same(mismatches, [], runId)
+    t.equal(result.finalOutput, before.finalOutput)
+  }
 })
 
 t.test('it gives the same each time', async (t) => {

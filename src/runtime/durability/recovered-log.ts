@@ -226,6 +226,11 @@ class RecoveredTimes {
     return Math.max(0, this.#now - this.#at(entry))
   }
 
+  /** Checks for a question of that run to a person which nobody has answered. */
+  asks(run: number): boolean {
+    return (this.#asking.get(run)?.open ?? 0) > 0
+  }
+
   /** Returns how long that run has asked people, until the end of the log, in ms. */
   askedMs(run: number): number {
     const asking = this.#asking.get(run)

@@ -55,11 +55,18 @@ const LONGEST_STAGE_MS = 60_000
 /** Returns the deaths in a row after which a turn of that agent does not come again. One death proves nothing. */
 const mostDeaths = ({ settings }: Agent): number => Math.max(2, settings.supervision.poisonAttempts)
 
+/**
+ * A run that waits for a person stood still before it died. Until its turns have come back to their question, a kill
+ * from outside looks like a crash of theirs.
+ */
+const TIMES_WHILE_ASKING = 10
+
 /** Returns the error for a turn that does not come again because it ended its processes. */
-function poisonIn({ message, agent }: TakenUp, { deaths }: RecoveredLog): AgentCrashedError | undefined {
+function poisonIn({ message, agent }: TakenUp, { deaths, times }: RecoveredLog): AgentCrashedError | undefined {
   const count = message.deaths
   const [accused, other] = deaths.accused
-  if (accused !== message || other || count < mostDeaths(agent)) return undefined
+  const most = mostDeaths(agent) * (times.asks(message.run) ? TIMES_WHILE_ASKING : 1)
+  if (accused !== message || other || count < most) return undefined
   const text = `The process died ${count} times in a row while agent "${agent.name}" worked on this message, the last time when nothing else was under way; it is not tried again. Look for native code that crashes, and for a lack of memory.`
   return new AgentCrashedError(text, { agent: agent.name, processDeaths: count })
 }

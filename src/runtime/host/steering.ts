@@ -68,6 +68,11 @@ export class Steering {
     return this.#superseded
   }
 
+  /** Ids of the people who have said something. */
+  get saidBy(): string[] {
+    return [...new Set([...this.words.values()].flatMap(({ by }) => by ?? []))]
+  }
+
   get maySupersede(): boolean {
     return this.#superseded < MOST_SUPERSEDED
   }

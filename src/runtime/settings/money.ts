@@ -14,11 +14,11 @@ export const billionthsOf = (amount: number): bigint => BigInt(Math.round(amount
 
 export const amountOf = (billionths: bigint): number => Number(billionths) / BILLIONTHS
 
-/** Writes an amount with two places, or with as many as it needs to be no nothing. */
+/** Writes an amount with two places; one below 1 with two digits at least, so that it is no nothing, and no more. */
 export function moneyText(amount: number): string {
-  const places =
-    amount === 0 || Math.abs(amount) >= 0.01 ? 2 : Math.min(9, 1 - Math.floor(Math.log10(Math.abs(amount))))
-  return amount.toFixed(places)
+  const size = amount === 0 ? 0 : Math.floor(Math.log10(Math.abs(amount)))
+  const text = amount.toFixed(Math.min(9, Math.max(2, 1 - size)))
+  return text.replace(/(\.\d\d)0$/, '$1')
 }
 
 /** Price of a model, for a million tokens, in the currency of the list. */

@@ -158,15 +158,16 @@ interface Reported {
 
 async function modelCall(
   outcome: Promise<unknown>,
-  { stream }: Partial<ModelCall>,
+  { messages = [], stream }: Partial<ModelCall>,
   { run, agent, turn, callId, say }: HostCaller,
   { record, tookMs }: Reported,
 ): Promise<unknown> {
   const answer = (await outcome) as ModelAnswer
   const { usage, model, rehearsed, text, steered = [] } = answer
   const messageId = agent.messageIdOf(turn) ?? ''
-  for (const { steerId } of steered)
-    if (steerId !== undefined)
+  const unread = new Set(run.steering?.unreadBy(agent.name).map(({ id }) => id))
+  for (const { steerId = '' } of [...messages, ...steered])
+    if (unread.delete(steerId))
       run.steered(record(run, { kind: 'steer.read', steerId, agent: agent.name, messageId, callId }))
   const of = { agent: agent.name, index: agent.index, turn, messageId: agent.messageIdOf(turn) }
   record(run, { kind: 'model.called', ...of, model, usage, durationMs: tookMs(), rehearsed, error: null })

@@ -198,6 +198,8 @@ export interface Approvable extends Partial<ApprovalRule> {
   readonly kind: 'ask' | 'approval'
   readonly digest?: string | undefined
   readonly agreed?: readonly Agreed[] | undefined
+  /** People who have said something to the run: it does their will as well as its caller's. */
+  readonly steeredBy?: readonly string[] | undefined
 }
 
 /** Why somebody may not answer. `how`: 'changed' and 'agreed' are about the state of the question, not the person. */
@@ -230,14 +232,16 @@ export function refusalOf(
 
 function ofPerson(
   caller: string | null,
-  { by: approvers = ANY_OTHER.by, groups = ANY_OTHER.groups }: Partial<ApprovalRule>,
+  { by: approvers = ANY_OTHER.by, groups = ANY_OTHER.groups, steeredBy = [] }: Approvable,
   { id, groups: own = [] }: Answerer,
   approveOwn: boolean | undefined,
 ): Refusal | undefined {
   const named = groups.map((group) => visible(group)).join(', ')
-  if (caller !== null && approvers === 'others' && id === caller && !approveOwn) {
+  const isOwn = id === caller
+  if (approvers === 'others' && (isOwn || steeredBy.includes(id)) && !approveOwn) {
     const who = named === '' ? 'somebody else who may approve can' : `${named} may`
-    return { how: 'caller', text: `${visible(caller)} began this run and cannot approve it; ${who}.` }
+    const did = isOwn ? 'began this run and cannot approve it' : 'has told this run what to do and cannot approve it'
+    return { how: 'caller', text: `${visible(id)} ${did}; ${who}.` }
   }
   if (caller !== null && approvers === 'caller' && id !== caller)
     return { how: 'caller', text: `${visible(caller)} began this run, and nobody else can approve it.` }

@@ -57,13 +57,16 @@ export interface OpenQuestionInfo extends Partial<ApprovedCall> {
   digest?: string
   /** People who have agreed to that by now. */
   agreed?: readonly Agreed[]
+  /** People who have said something to the run. They count as those who began it. */
+  steeredBy?: readonly string[]
   /** Epoch ms. */
   askedAt: number
   /** Time until which the question stays open at most, epoch ms; null: as long as the run. */
   answerBy: number | null
 }
 
-export function openQuestionsOf({ id, questions }: RunState): OpenQuestionInfo[] {
+export function openQuestionsOf({ id, questions, steering }: RunState): OpenQuestionInfo[] {
+  const steeredBy = steering?.saidBy ?? []
   return Array.from(
     questions,
     ([questionId, { agent, kind, text, choices, form, call, digest, agreed, askedAt, answerBy }]) => ({
@@ -77,6 +80,7 @@ export function openQuestionsOf({ id, questions }: RunState): OpenQuestionInfo[]
       ...call,
       ...(digest !== undefined && { digest }),
       ...(agreed && { agreed: [...agreed] }),
+      ...(kind === 'approval' && steeredBy.length > 0 && { steeredBy }),
       askedAt,
       answerBy,
     }),
@@ -98,7 +102,8 @@ export async function answerQuestion(
   const mayAnswer = (given: GivenAnswer | undefined): OpenQuestion => {
     const question = openIn(run, questionId)
     const { kind, call, digest, agreed } = question
-    assertMayAnswer(of, { kind, ...call, digest, agreed }, who, given !== undefined && isYesTo(given, question))
+    const shown = { kind, ...call, digest, agreed, steeredBy: run.steering?.saidBy }
+    assertMayAnswer(of, shown, who, given !== undefined && isYesTo(given, question))
     return question
   }
   const question = mayAnswer(undefined)

@@ -341,7 +341,8 @@ export async function answerInLog(
   const given = givenAnswer({ agent, choices, call }, answer)
   if (asked.form) await assertFits(asked.form, given)
   const of = { runId: run.id, questionId, caller: callerIn(run.launched.metadata) }
-  const shown = { kind, ...approval?.call, digest: approval?.digest, agreed: approval?.agreed }
+  const steeredBy = run.entries.flatMap((entry) => (entry.kind === 'steer' && entry.by) || [])
+  const shown = { kind, ...approval?.call, digest: approval?.digest, agreed: approval?.agreed, steeredBy }
   assertMayAnswer(of, shown, who, isYesTo(given, { call: approval?.call }))
   if (typeof given === 'object' && 'input' in given) {
     assertShowable(given.input)

@@ -6,7 +6,7 @@ import { priorityOf, readBody, senderOf, timeOf, typeOf } from '../../mailbox/fr
 import type { MessageType } from '../../mailbox/message.ts'
 import { type IndexOf, type OpenCallFrame, type OpenMessage, type OpenWait, OpenWork } from '../durability/open-work.ts'
 import { RecoveredTeam } from '../durability/recovered-run.ts'
-import type { LogEntry, NamedWait, Unrecorded } from '../log/records.ts'
+import type { LogEntry, NamedWait, RecordOf, Unrecorded } from '../log/records.ts'
 import { framesIn } from '../log/run-log.ts'
 import { type StatusChange, StatusFold, statusAfter } from '../runs/log-events.ts'
 import type { EndingState } from '../settings/team-shape.ts'
@@ -100,12 +100,14 @@ export interface RunReplay {
 export class TeamBefore {
   readonly #team = new RecoveredTeam(0)
   readonly #names = new Map<number, string>()
-  readonly #threads = new Map<number, string | undefined>()
+  readonly #launched = new Map<number, RecordOf<'run.launched'>>()
 
   see(entry: LogEntry): void {
     if (entry.kind === 'frames') {
       const { run } = entry
-      for (const [memory, at] of framesIn([entry])) this.#team.states.frame(memory, at, run, this.#threads.get(run))
+      const { threadId, floor } = this.#launched.get(run) ?? {}
+      const shares = (agent: number) => floor?.includes(this.#names.get(agent) ?? '') === true
+      for (const [memory, at] of framesIn([entry])) this.#team.states.frame(memory, at, run, threadId, floor && shares)
       return
     }
     this.#team.see(entry)
@@ -117,7 +119,7 @@ export class TeamBefore {
         this.#names.delete(entry.index)
         return this.#team.forgetAgent(entry.index)
       case 'run.launched':
-        this.#threads.set(entry.run, entry.threadId)
+        this.#launched.set(entry.run, entry)
         return
       case 'run.finished':
         this.#team.states.forget(entry.run)
@@ -131,7 +133,10 @@ export class TeamBefore {
 
   /** Returns what the team has now, as records. Empty if no run has left anything. */
   facts(): Unrecorded[] {
-    const facts = [...this.#team.facts((index) => this.#names.has(index))].filter(({ kind }) => kind !== 'thread')
+    const facts = [...this.#team.facts((index) => this.#names.has(index))].flatMap((fact): Unrecorded[] => {
+      if (fact.kind !== 'thread') return [fact]
+      return fact.speaker ? [{ ...fact, owner: null }] : [] // whoever rehearses it is nobody's caller
+    })
     const names = Array.from(this.#names, ([index, name]): Unrecorded => ({ kind: 'name', index, name }))
     return facts.length === 0 ? [] : [...names, ...facts]
   }

@@ -205,7 +205,7 @@ export function taskHandlers({ settings, teams, tasks, keys, streams }: Service)
     async createTask({ request, query: { deltas }, body, caller }) {
       const { team, query, options } = await startOf(body)
       const form = streamFormOf(request)
-      if (form && deltas) options.stream ??= true
+      if (deltas) options.stream ??= true // whoever reads its events, now or later
       const key = keys.taskOf(request, caller.id, body)
       const begun = key && (await tasks.begunBy(key)) // its body says what the caller might set
       if (!begun) assertMay(caller, body)

@@ -108,6 +108,10 @@ export const question = z
       .array(z.object({ id: z.string(), at: time }))
       .optional()
       .describe('of an approval: who has agreed by now to what is shown'),
+    steeredBy: z
+      .array(z.string())
+      .optional()
+      .describe('of an approval: people who have said something to the task, as if they had begun it'),
     digest: z.string().optional().describe('of an approval: names what is shown; an answer brings it'),
     refusal: z.string().nullable().describe('why the caller may not answer it; null: nothing is against it'),
   })

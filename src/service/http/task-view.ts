@@ -182,15 +182,20 @@ export async function questionsOf(served: ServedTeam, caller: Caller, taskId?: s
   return team
     .questions(taskId)
     .filter((question) => isLogged(question) && isOfTenant(team.getRun(question.runId), caller))
-    .map(({ runId: id, choices = null, form, inputSchema, groups, agreed, ...rest }) => ({
+    .map(({ runId: id, choices = null, form, inputSchema, groups, agreed, steeredBy, ...rest }) => ({
       ...rest,
+      ...(steeredBy && { steeredBy: [...steeredBy] }),
       ...(groups && { groups: [...groups] }),
       ...(agreed && { agreed: agreed.map((each) => ({ id: each.id, at: isoTime(each.at) })) }),
       askedAt: isoTime(rest.askedAt),
       answerBy: isoTimeOr(rest.answerBy),
       refusal:
-        refusalFor(caller, { ...rest, ...(groups && { groups }), agreed }, team.getRun(id)?.metadata, approveOwn)
-          ?.text ?? null,
+        refusalFor(
+          caller,
+          { ...rest, ...(groups && { groups }), agreed, steeredBy },
+          team.getRun(id)?.metadata,
+          approveOwn,
+        )?.text ?? null,
       taskId: id,
       team: name,
       choices,

@@ -12,7 +12,21 @@ import { ChatView } from './chat-view.tsx'
 import { CostView } from './cost-view.tsx'
 import { begun, connection, live, messageRate, notice, now, refusal, version, watch } from './live.ts'
 import { Button, Failure } from './parts.tsx'
-import { enter, goTo, linkTo, lookUp, mayWatch, place, session, team, tokenInUrl, VIEWS, type View } from './place.ts'
+import {
+  enter,
+  goTo,
+  linkTo,
+  lookUp,
+  mayApprove,
+  mayRun,
+  mayWatch,
+  place,
+  session,
+  team,
+  tokenInUrl,
+  VIEWS,
+  type View,
+} from './place.ts'
 import { RunView } from './run-view.tsx'
 import { isUnknown, messageOf, Refused } from './service.ts'
 import { keepTasks, questions } from './tasks.ts'
@@ -175,8 +189,11 @@ function Banner(): JSX.Element | null {
         {live().lines > 0 && ` at ${new Date(live().now).toLocaleTimeString()}`}.
       </div>
     )
-  if (session.value && !mayWatch.value)
-    return <div class="banner">You may give the team tasks. To see what it does you need the right to watch.</div>
+  if (session.value && !mayWatch.value) {
+    const may = [...(mayRun.value ? ['give the team tasks'] : []), ...(mayApprove.value ? ['approve calls'] : [])]
+    const what = may.length === 0 ? '' : `You may ${may.join(' and ')}. `
+    return <div class="banner">{what}To see what the team does you need the right to watch.</div>
+  }
   const missing = missingWords(live().processes)
   if (missing !== '')
     return (

@@ -77,6 +77,7 @@ export const shape = computed(() => session.value?.teams.find(({ name }) => name
 
 export const mayWatch = computed(() => session.value?.caller.may.includes('watch') ?? false)
 export const mayRun = computed(() => session.value?.caller.may.includes('run') ?? false)
+export const mayApprove = computed(() => session.value?.caller.may.includes('approve') ?? false)
 export const mayOperate = computed(() => session.value?.caller.may.includes('operate') ?? false)
 
 /** Tokens that a header can have: a browser refuses others. */

@@ -1,6 +1,7 @@
 /** View of what is going on: questions that wait, the tasks, and a form for the next one. */
 import type { ComponentChildren, JSX } from 'preact'
 import { span } from '../../runtime/views/slow.ts'
+import { PartialJson } from '../../shared/partial-json.ts'
 import { grouped } from '../../shared/text.ts'
 import type { Task, TaskSummary } from '../http/schemas.ts'
 import { AtWork } from './at-work.tsx'
@@ -10,7 +11,7 @@ import { live, messagesOf, now, version } from './live.ts'
 import { Button, Data, Failure, Find, List, PlaceLink, useSending } from './parts.tsx'
 import { goTo, linkTo, place, session } from './place.ts'
 import { ask, Refused, taskPath } from './service.ts'
-import { answerOf, askMore, hasEnded, hasMore, questions, refresh, tasks, useAnswer, useTask } from './tasks.ts'
+import { answerOf, askMore, GAP, hasEnded, hasMore, questions, refresh, tasks, useAnswer, useTask } from './tasks.ts'
 import { clock, Mark, Markdown, shown, Words } from './words.tsx'
 
 function TaskDetail({ id }: { id: string }): JSX.Element {
@@ -55,7 +56,7 @@ export function Answer({ task }: { task: Task }): JSX.Element | null {
   if (text === undefined || text === '') return null
   return (
     <section class="answer" aria-label="Answer" aria-live="polite">
-      {isFields(task.data) ? <Data value={task.data} /> : <Markdown text={text} />}
+      {isFields(task.data) ? <Data value={task.data} /> : <Written text={text} isOver={hasEnded(task.status)} />}
     </section>
   )
 }
@@ -145,6 +146,19 @@ function Usage({ task: { usageByAgent, usage, cost, money: spent } }: { task: Ta
           ))}
       </ul>
     </section>
+  )
+}
+
+/** Shows what is written so far: JSON of an answer that has fields by those that are there. */
+function Written({ text, isOver }: { text: string; isOver: boolean }): JSX.Element {
+  const begin = isOver ? -1 : text.startsWith('{') ? 0 : text.lastIndexOf(`${GAP}{`)
+  const fields = begin < 0 ? undefined : new PartialJson().push(text.slice(begin))?.value
+  if (!isFields(fields)) return <Markdown text={text} />
+  return (
+    <>
+      <Markdown text={text.slice(0, begin)} />
+      <Data value={fields} />
+    </>
   )
 }
 

@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { Slots } from '../../shared/on-abort.ts'
 import type { Task, TaskQuestion, TaskSummary } from '../http/schemas.ts'
 import { begun, connection, live, version } from './live.ts'
-import { lookUp, mayWatch, session, team } from './place.ts'
+import { lookUp, mayApprove, mayWatch, session, team } from './place.ts'
 import { ask, gently, lines, Refused, taskPath } from './service.ts'
 
 const answers = new Map<string, Signal<string>>()
@@ -54,7 +54,7 @@ const NEWS = 'speaker,question,question.closed,steer,steer.read,steer.unread,run
 const READ = `model.delta,output.delta,${NEWS}`
 const news = signal(0)
 /** Stands between the words of two calls of models. */
-const GAP = '\n\n'
+export const GAP = '\n\n'
 
 async function readAlong(task: string, signal: AbortSignal): Promise<void> {
   const written = writtenOf(task)
@@ -151,10 +151,13 @@ const askTasks = gently(async () => {
 })
 
 const askQuestions = gently(async () => {
-  const open = mayWatch.peek()
-    ? (await ask<{ questions: TaskQuestion[] }>('api/questions')).questions
-    : (await Promise.all(openTasks().map(({ id }) => ask<Task>(taskPath(id))))).flatMap((task) => task.questions)
-  questions.value = open.filter((question) => question.team === team.peek())
+  const told = async () => (await ask<{ questions: TaskQuestion[] }>('api/questions')).questions
+  const ofOthers = mayWatch.peek() || mayApprove.peek() ? await told() : []
+  const ofOwn = mayWatch.peek() ? [] : await Promise.all(openTasks().map(({ id }) => ask<Task>(taskPath(id))))
+  const open = new Map(
+    [...ofOthers, ...ofOwn.flatMap((task) => task.questions)].map((question) => [question.questionId, question]),
+  )
+  questions.value = [...open.values()].filter((question) => question.team === team.peek())
 })
 
 const openTasks = (): TaskSummary[] => tasks.peek().filter(({ status }) => !hasEnded(status))

@@ -41,7 +41,15 @@ t.test('a call costs its tokens in the tier of its prompt, rounded up to a billi
     for (const real of [1, Math.ceil(prompt / 2), prompt])
       t.ok(prices.most('large', prompt, output) >= prices.costOf('large', usage(real, output)), `${real} of ${prompt}`)
   t.equal(billionthsOf(0.1) + billionthsOf(0.2), billionthsOf(0.3), 'sums are exact')
-  t.same([0, 4.999, 0.01, 0.0042, 1e-9].map(moneyText), ['0.00', '5.00', '0.01', '0.0042', '0.0000000010'.slice(0, 11)])
+  t.same([0, 4.999, 0.6, 0.01502, 0.01, 0.0042, 1e-9].map(moneyText), [
+    '0.00',
+    '5.00',
+    '0.60',
+    '0.015',
+    '0.01',
+    '0.0042',
+    '0.000000001',
+  ])
 })
 
 /** Periods that lie around a moment, and their hours. */

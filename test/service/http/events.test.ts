@@ -5,9 +5,12 @@ import { type ClientRequest, createServer, request as httpRequest } from 'node:h
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import { defineAgent, type RuntimeEvent } from '../../../src/index.ts'
+import { httpApi } from '../../../src/service/api/index.ts'
+import { testTeam } from '../../../src/testing.ts'
 import { Dice } from '../../dice.ts'
 import { pluck } from '../../kit/lists.ts'
-import { EVERYTHING, echo, type Stage, stage } from './stage.ts'
+import { FakeModel } from '../../models/fake-model.ts'
+import { EVERYTHING, echo, type Stage, send, stage } from './stage.ts'
 
 // Streams of events: whole, resumed without a gap, bounded, and harmless.
 
@@ -72,6 +75,18 @@ t.test('an id of another log begins anew, and says so', async (t) => {
   const [reset, ...rest] = framesOf((await send('GET', path, { headers: { 'last-event-id': 'other.7' } })).body)
   t.equal(reset!.event, 'reset')
   t.same(rest, all)
+})
+
+t.test('a task that is begun with deltas=1 has pieces for those who read it later', async (t) => {
+  const model = new FakeModel([[{ text: 'one ' }, { text: 'two' }]])
+  const team = testTeam({ agents: [{ name: 'ann' }], orchestration: { strategy: 'sequential' } }, { model })
+  const api = httpApi({ teams: { desk: team }, authorize: () => ({ id: 'ann', may: ['run'] }) })
+  t.teardown(() => api.close({ teams: true }))
+  const headers = { prefer: 'respond-async' }
+  const { body } = await send(api, 'POST', '/api/tasks?deltas=1', { body: { query: 'go' }, headers })
+  await team.getRun(body.id)!.result
+  const told = await send(api, 'GET', `/api/tasks/${body.id}/events?deltas=1&types=model.delta,run.finished`, {})
+  t.match(told.body, /"text":"one ".*"text":"two"/s)
 })
 
 t.test('types= selects events; pieces of answers come only with deltas=1', async (t) => {

@@ -101,6 +101,24 @@ t.test('two people have to agree: two yeses of one are one', async (t) => {
   ])
 })
 
+t.test('who has told the run what to do counts as one who began it', async (t) => {
+  const OP = 'oda:run,watch,operate,approve::finance'
+  for (const by of ['others', 'anybody'] as const) {
+    const { api, paid, begin, listed } = desk(t, { by, groups: ['finance'] })
+    const { id, answer, result } = await begin('ann:run')
+    t.match(await listed(OP), [{ refusal: null }])
+    const steered = await send(api, 'POST', `/api/tasks/${id}/steer`, { caller: OP, body: { words: 'Pay 500.' } })
+    t.equal(steered.status, 202)
+    const mayPay = by === 'anybody'
+    const refusal = mayPay ? null : 'oda has told this run what to do and cannot approve it; finance may.'
+    t.match(await listed(OP), [{ steeredBy: ['oda'], refusal }])
+    t.equal((await answer(OP, 'yes')).status, mayPay ? 204 : 403)
+    if (!mayPay) t.same(paid, [])
+    if (!mayPay) t.equal((await answer(BOB, 'yes')).status, 204, 'somebody else may')
+    t.match(await result(), { finalOutput: 'paid' })
+  }
+})
+
 t.test('one no refuses, also of somebody who has agreed before', async (t) => {
   for (const who of [BOB, EVE]) {
     const { paid, begin } = desk(t, { groups: ['finance'], quorum: 2 })
