@@ -210,7 +210,9 @@ export function serverFor(
       typeof state === 'string' ? { found: await find(state), isKeyed: true } : await begin(tool, asked, context)
     if (isTaskClient(context, server) && context.mcpReq.envelope) {
       await written(found)
-      return { resultType: 'task', ...(await taskOf(found)) } as unknown as Result
+      // It is asked for what it has and asks by itself, also where the call was sent again.
+      const { result: _result, inputRequests: _requests, ...task } = await taskOf(found)
+      return { ...task, resultType: 'task', content: [] } as unknown as Result
     }
     const silent = await answer(found, context)
     await wait(found, context)
@@ -366,7 +368,7 @@ async function endOf(found: FoundTask): Promise<CallToolResult | undefined> {
 }
 
 /** Returns a task in the words of the extension. */
-async function taskOf(found: FoundTask): Promise<object> {
+async function taskOf(found: FoundTask): Promise<Record<string, unknown>> {
   const { run } = found
   const createdAt = new Date(run.startedAt).toISOString()
   const of = {

@@ -1,18 +1,13 @@
 /** Connections break and the service is killed at random moments: no word is lost or shown twice, nothing is done twice. */
-import { type ChildProcess, fork } from 'node:child_process'
-import { once } from 'node:events'
-import { readdirSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
 import type { UIMessage } from 'ai'
 import type { Test } from 'tap'
 import t from 'tap'
 import { Dice } from '../../dice.ts'
-import { folderOf } from '../../durability/log-folders.ts'
 import { howMany } from '../../how-many.ts'
 import { answerIn, type Chat, openChat, served } from './desk.ts'
+import { ServedShop } from './served-shop.ts'
 
 const ANN = { 'x-caller': 'ann:run' }
-const script = fileURLToPath(new URL('../../fixtures/chat/served-shop.js', import.meta.url))
 const WORDS = Array.from({ length: 24 }, (_, n) => `w${n}`)
 const QUERIES = [`say ${WORDS.join(' ')}`, 'use find lamp', 'use buy lamp', 'think twice']
 
@@ -85,44 +80,17 @@ t.test('connections are cut at random moments', async (t) => {
 })
 
 t.test('the service is killed at random moments', async (t) => {
-  const [path, effects] = [folderOf(t), folderOf(t)]
-  let service = start(path, effects)
-  t.teardown(async () => void (await service).child.kill('SIGKILL'))
-  const moved: typeof fetch = async (url, init) => {
-    const { pathname, search } = new URL(String(url))
-    return fetch(`${(await service).url}${pathname}${search}`, init)
-  }
+  const shop = new ServedShop(t)
   let asked = 0
   for (let seed = 1; seed <= howMany(5, 50); seed++) {
     const dice = new Dice(seed)
-    const talk = openChat('http://shop/api/chat', `c${seed}`, { fetch: moved })
+    const talk = openChat('http://shop/api/chat', `c${seed}`, { fetch: shop.fetch })
     const text = dice.pick(QUERIES)
     if (text.startsWith('use')) asked++
-    const killed = new Promise((resolve) => setTimeout(resolve, dice.upTo(150))).then(async () => {
-      service = start(path, effects, service)
-      await service
-    })
+    const killed = shop.killBehind(dice.upTo(150))
     await play(talk, text)
     await killed
-    await check(t, talk, (await service).url)
-    t.equal(readdirSync(effects).length, asked, `seed ${seed}`)
+    await check(t, talk, await shop.url)
+    t.equal(shop.effects.length, asked, `seed ${seed}`)
   }
 })
-
-interface Service {
-  readonly child: ChildProcess
-  readonly url: string
-}
-
-/** Starts the service, behind the end of the one that is killed. */
-async function start(path: string, effects: string, killed?: Promise<Service>): Promise<Service> {
-  if (killed) {
-    const { child } = await killed
-    const ended = once(child, 'exit')
-    child.kill('SIGKILL')
-    await ended
-  }
-  const child = fork(script, [path, effects], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
-  const [port] = await once(child, 'message')
-  return { child, url: `http://127.0.0.1:${port}` }
-}

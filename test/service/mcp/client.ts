@@ -11,6 +11,7 @@ export interface Opened {
   /** true: the client takes tasks in the place of answers. */
   tasks?: boolean
   path?: string
+  fetch?: typeof fetch
   meta?: Record<string, unknown>
 }
 
@@ -18,8 +19,9 @@ export interface Opened {
 type Any = any
 
 export async function connect(t: Test, url: string, { caller = 'ann:run', path = '/mcp', ...opened }: Opened = {}) {
-  const headers = { 'x-caller': caller }
-  const transport = new StreamableHTTPClientTransport(new URL(url + path), { requestInit: { headers } })
+  const { fetch } = opened
+  const given = { requestInit: { headers: { 'x-caller': caller } }, ...(fetch && { fetch }) }
+  const transport = new StreamableHTTPClientTransport(new URL(url + path), given)
   return speak(t, transport, opened)
 }
 
@@ -55,14 +57,14 @@ export const said = ({ content, isError }: Any): string => `${isError ? 'ERROR '
 /** The task that a call gave in the place of an answer. */
 export const taskIn = ({ _meta }: Any): Any => _meta['test/task']
 
-/** The SDK knows no extension: a task comes to it as an answer that has it in `_meta`. */
+/** The SDK knows no extension: a task comes to it as an answer that has it in its `_meta`. */
 function takeTasks(transport: Transport): void {
   let listener: Transport['onmessage']
   Object.defineProperty(transport, 'onmessage', {
     get: () =>
       listener &&
       ((message: Any, extra: Any) => {
-        const { resultType, ...task } = message.result ?? {}
+        const { resultType, content: _, ...task } = message.result ?? {}
         const result = { resultType: 'complete', content: [], _meta: { 'test/task': task } }
         listener?.(resultType === 'task' ? { ...message, result } : message, extra)
       }),
@@ -72,13 +74,20 @@ function takeTasks(transport: Transport): void {
   })
 }
 
+interface Raw {
+  caller?: string
+  path?: string
+  headers?: object
+  fetch?: typeof fetch
+}
+
 /** Sends a message as it stands. Resolves to the status, and the message that answers it. */
 export async function sendRaw(
   url: string,
   body: unknown,
-  { caller = 'ann:run', path = '/mcp', headers = {} }: { caller?: string; path?: string; headers?: object } = {},
+  { caller = 'ann:run', path = '/mcp', headers = {}, fetch: send = fetch }: Raw = {},
 ): Promise<{ status: number; message: Any }> {
-  const response = await fetch(url + path, {
+  const response = await send(url + path, {
     method: 'POST',
     headers: {
       'content-type': 'application/json',
