@@ -8,11 +8,11 @@ import { callerOf } from '../../dist/test/service/http/stage.js'
 export const ANN = { 'x-caller': 'ann:run' }
 
 /** `files`: texts by path, beside the API. */
-export async function listen({ pause, files = {} } = {}) {
+export async function listen({ pause, files = {}, ...options } = {}) {
   const done = []
   const team = openShop({ pause, does: (what) => done.push(what) })
   const limits = { postsPerSecond: 10_000, getsPerSecond: 10_000 }
-  const api = httpApi({ teams: { shop: team }, authorize: callerOf, limits })
+  const api = httpApi({ teams: { shop: team }, authorize: callerOf, limits, ...options })
   const server = createServer((request, response) => {
     const file = files[request.url]
     if (file === undefined) return api.node(request, response)

@@ -174,10 +174,9 @@ export function serverFor(
   /** Returns a task as the answer to a call: its end, what it asks, or how it stands. */
   const shown = async (found: FoundTask, asks?: (questions: TaskQuestion[]) => Result | undefined): Promise<Result> => {
     const { run } = found
-    const ended = await endOf(found)
-    if (ended) return ended
     await written(found) // whoever reads its id finds it after a crash
     const { offered, isHeld } = await openIn(found)
+    if (isOver(run)) return endOf(found) // looked at last: it may have ended meanwhile
     const asked = offered.length > 0 ? asks?.(offered) : undefined
     if (asked) return asked
     const now = {
@@ -356,10 +355,9 @@ async function openIn(found: FoundTask): Promise<{ offered: TaskQuestion[]; isHe
 
 const metaOf = ({ run }: FoundTask) => ({ 'dramatis/taskId': run.id, 'dramatis/status': run.status })
 
-/** Returns the end of a task as the answer to a call; undefined: it goes on. */
-async function endOf(found: FoundTask): Promise<CallToolResult | undefined> {
-  const end = await knownEndOf(found.run)
-  if (!end || !isOver(found.run)) return undefined
+/** Returns the end of a task that is over as the answer to a call. */
+async function endOf(found: FoundTask): Promise<CallToolResult> {
+  const end = (await knownEndOf(found.run))!
   const _meta = metaOf(found)
   const text = (words: string) => [{ type: 'text' as const, text: words }]
   if (end.error) return { content: text(`${end.error.code}: ${end.error.message}`), isError: true, _meta }
@@ -378,9 +376,9 @@ async function taskOf(found: FoundTask): Promise<Record<string, unknown>> {
     ttlMs: null,
     pollIntervalMs: POLL_MS,
   }
-  const result = await endOf(found)
-  if (result) return run.status === 'aborted' ? { ...of, status: 'cancelled' } : { ...of, status: 'completed', result }
   const { offered, isHeld } = await openIn(found)
+  if (run.status === 'aborted') return { ...of, status: 'cancelled' }
+  if (isOver(run)) return { ...of, status: 'completed', result: await endOf(found) }
   if (offered.length > 0) return { ...of, status: 'input_required', inputRequests: requestsOf(offered) }
   const statusMessage = isHeld ? HELD : worksIn(found)
   return { ...of, status: 'working', ...(statusMessage !== undefined && { statusMessage }) }

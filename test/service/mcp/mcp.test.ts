@@ -1,6 +1,9 @@
 /** Teams by the Model Context Protocol: clients of both eras ask, wait, answer and cancel; strangers get nowhere. */
 import t, { type Test } from 'tap'
+import { defineAgent } from '../../../src/index.ts'
+import { mcpTools } from '../../../src/mcp/index.ts'
 import { httpApi } from '../../../src/service/api/index.ts'
+import { testTeam } from '../../../src/testing.ts'
 import { opening, served } from '../chat/desk.ts'
 import { connect, modern, modernHeaders, type Opened, said, sendRaw, taskIn } from './client.ts'
 
@@ -244,6 +247,27 @@ t.test('options that cannot work are refused', async (t) => {
   t.throws(api({ waitMs: -1 }), { message: /mcp\.waitMs/ })
   t.throws(api({ key: 'x' }), { message: /mcp\.key/ })
   t.throws(api(true, { 'a.b': team, a_b: team }), { message: /two tools would have the name "ask_a_b"/ })
+})
+
+t.test('a team calls another one as a tool', async (t) => {
+  const { url, done } = await served(t, { mcp })
+  const shop = await mcpTools({ url: `${url}/mcp`, headers: { 'x-caller': 'ann:run' } })
+  const team = testTeam(
+    { agents: [{ name: 'desk', tools: shop.tools }], orchestration: { strategy: 'sequential' } },
+    {
+      modules: {
+        desk: defineAgent({
+          receive: async ({ content }, context) => `${await context.tool('ask_shop', { query: content })}`,
+        }),
+      },
+    },
+  )
+  t.teardown(async () => {
+    await team.close()
+    await shop.close()
+  })
+  t.equal((await team.execute('use find lamp')).finalOutput, 'result: {"done":"lamp"}')
+  t.same(done, ['find lamp'])
 })
 
 t.test('without the option there is no route', async (t: Test) => {
