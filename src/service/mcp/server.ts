@@ -209,7 +209,7 @@ export function serverFor(
       typeof state === 'string' ? { found: await find(state), isKeyed: true } : await begin(tool, asked, context)
     if (isTaskClient(context, server) && context.mcpReq.envelope) {
       await written(found)
-      // It is asked for what it has and asks by itself, also where the call was sent again.
+      // The client asks for its end and its questions, also where it has sent the call again.
       const { result: _result, inputRequests: _requests, ...task } = await taskOf(found)
       return { ...task, resultType: 'task', content: [] } as unknown as Result
     }
