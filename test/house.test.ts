@@ -14,7 +14,7 @@ const rooms: ReadonlyMap<string, number> = new Map(
     'actors/thread': 7,
     'json-schema': 6,
     tools: 26,
-    mcp: 8, // the shapes that servers send
+    mcp: 9, // the shapes that servers send; rounds of a call
     'runtime/logging': 4,
     'runtime/store': 11, // chunks, which two engines of a cluster write
     'runtime/providers': 14, // lists of models
@@ -75,7 +75,7 @@ const LINES: readonly [lines: number, what: string][] = [
   [50, 'who steers a run does not approve in it; the page of an approver, and fields while they are written'],
   [85, 'tokens and durations as metrics of OpenTelemetry'],
   [50, 'formats and fields of OpenAI, and readers of a task whose client has left'],
-  [340, 'servers of MCP of both years, in all their shapes, and over connections that break'],
+  [630, 'servers of MCP of both years: all their shapes, broken connections, questions and tasks'],
   [640, 'a team as a server of MCP over HTTP: tools, tasks, questions as forms'],
   [280, 'a team as a server of MCP over pipes'],
 ]

@@ -13,6 +13,7 @@ import { anyAborted } from '../shared/on-abort.ts'
 import { visible } from '../shared/text.ts'
 import { Link, UnclearError } from './link.ts'
 import { type Fields, type OfferedTool, toolIn } from './loose.ts'
+import { type AskServer, inRounds, LostTaskError, RoundError } from './rounds.ts'
 import { type Sdk, sdk } from './sdk.ts'
 import { checkServer, type Era, type McpServer, nameOf } from './server-address.ts'
 import { beginSession, NO_LIMIT, type Session } from './session.ts'
@@ -131,7 +132,7 @@ class Endpoint {
 
   /** Returns an error in words, without what may be a secret. */
   wordsOf(error: unknown): string {
-    if (error instanceof Unusable) return error.message
+    if (error instanceof Unusable || error instanceof RoundError) return error.message
     const { code }: { code?: unknown } = Object(error)
     if ('command' in this.#server) {
       if (code !== 'ENOENT') return describe(error)
@@ -289,24 +290,31 @@ export async function connect(server: McpServer, options: ConnectOptions): Promi
     get offer() {
       return offer
     },
-    async call(tool, input, { idempotencyKey, signal, progress }) {
+    async call(tool, input, context) {
+      const { idempotencyKey, signal, progress } = context
       const either = anyAborted([signal, ended])
       const params = { name: tool, arguments: input, _meta: { [KEY_FIELD]: idempotencyKey } }
       const options = {
-        signal: either.signal,
         timeout: NO_LIMIT,
         onprogress: (said: Progress) =>
           progress(said.message ?? `${said.progress}${said.total === undefined ? '' : ` of ${said.total}`}`),
       }
       const failed = `The tool "${tool}" of ${name} failed`
       try {
-        return await link.use(either.signal, mayRepeat(offered(tool)), async (session) => {
-          if (!offered(tool)) throw new Unusable('the server has it no more')
-          return await session.ask('tools/call', params, options)
-        })
+        const of = offered(tool)
+        const ask: AskServer = (method, given, isRepeatable) => {
+          const until = method === 'tasks/cancel' ? ended : either.signal // it is sent when the call is over
+          return link.use(until, isRepeatable, async (session) => {
+            if (!offered(tool)) throw new Unusable('the server has it no more')
+            return await session.underWay(context, () => session.ask(method, given, { ...options, signal: until }))
+          })
+        }
+        return await inRounds(name, params, { mayRepeat: mayRepeat(of), ask }, context)
       } catch (error) {
-        if (error instanceof UnclearError) {
-          const text = `The connection to ${name} was cut off while its tool "${tool}" was under way: it may have happened, or not, so it is not called again.`
+        if (error instanceof UnclearError || error instanceof LostTaskError) {
+          const what =
+            error instanceof UnclearError ? `The connection to ${name} was cut off` : `${name} forgot the task`
+          const text = `${what} while its tool "${tool}" was under way: it may have happened, or not, so it is not called again.`
           throw new OutcomeUnknownError(text, { tool, server: name }, error.cause)
         }
         const why = ended.aborted

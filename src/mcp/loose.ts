@@ -14,7 +14,7 @@ import { shown, ToolFailedError } from '../shared/errors.ts'
 
 export type Fields = Readonly<Record<string, unknown>>
 
-const isFields = (value: unknown): value is Fields =>
+export const isFields = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** Field of `_meta` in which a result goes past the package's own reading of it. */
@@ -79,6 +79,11 @@ export const passedResult: StandardSchemaV1<unknown, Fields> = {
       return { value: Object(Object(_meta)[RAW]) as Fields }
     },
   },
+}
+
+/** Schema of what a server asks, which is read by who answers. */
+export const passedParams: StandardSchemaV1<unknown, Fields> = {
+  '~standard': { version: 1, vendor: 'dramatis', validate: (value) => ({ value: Object(value) as Fields }) },
 }
 
 export interface OfferedTool {

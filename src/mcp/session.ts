@@ -1,8 +1,9 @@
 /** Sessions with an MCP server, from `initialize` until they are closed. */
-import type { Client, RequestOptions } from '@modelcontextprotocol/client'
+import type { Client, ElicitResult as Elicited, RequestOptions } from '@modelcontextprotocol/client'
 import { onAbort } from '../shared/on-abort.ts'
-import { type Fields, isCutOff, passedResult, passResults } from './loose.ts'
-import type { Era } from './server-address.ts'
+import { type Fields, isCutOff, passedParams, passedResult, passResults } from './loose.ts'
+import { type Context, elicited } from './rounds.ts'
+import { type Era, nameOf } from './server-address.ts'
 import {
   type Fate,
   httpTransport,
@@ -20,6 +21,8 @@ export interface Session {
   readonly era: Exclude<Era, 'auto'>
   /** Asks the server, and returns the result as it has sent it. */
   ask(method: string, params: Fields, options: RequestOptions): Promise<Fields>
+  /** Does something for a call: whom the server asks meanwhile is the person of that call. */
+  underWay<T>(context: Context, work: () => Promise<T>): Promise<T>
   /** True once nothing can be sent any more. */
   readonly isOver: boolean
   /** Says what a failed request has done at the server. */
@@ -58,9 +61,13 @@ async function begun(parts: SessionParts, signal: AbortSignal, era: Era): Promis
   const mode = era === 'auto' ? 'auto' : era === '2025' ? 'legacy' : { pin: NEWEST }
   const client: Client = new parts.kit.Client(
     { name: 'dramatis', version: '1' },
-    { capabilities: {}, versionNegotiation: { mode, probe: { timeoutMs: PROBE_MS } } },
+    { capabilities: OFFERED, versionNegotiation: { mode, probe: { timeoutMs: PROBE_MS } } },
   )
   client.onerror = parts.failed
+  const callers = new Set<Context>()
+  client.setRequestHandler('elicitation/create', { params: passedParams }, (params) =>
+    elicitedBy(parts, callers, params),
+  )
   const line = lineTo(parts)
   line.transport.onerror = (error) => {
     // the client listens when it has asked which years there are; over HTTP a refusal of that is no news
@@ -89,10 +96,36 @@ async function begun(parts: SessionParts, signal: AbortSignal, era: Era): Promis
     get isOver() {
       return client.transport === undefined
     },
+    async underWay(context, work) {
+      callers.add(context)
+      try {
+        return await work()
+      } finally {
+        callers.delete(context)
+      }
+    },
     retryAfterMs: () => line.retryAfterMs?.() ?? 0,
     fateOf: (error) => (isCutOff(error) ? 'unclear' : line.fateOf(error)),
     close,
   }
+}
+
+/** Sampling and roots are never offered. */
+const OFFERED = {
+  elicitation: { form: {}, url: {} },
+  extensions: { 'io.modelcontextprotocol/tasks': {} },
+}
+
+/**
+ * A server of 2025 asks in its connection, and does not say for which call. Where calls of several runs are under way,
+ * nobody is asked, since it might be a person of another run.
+ */
+async function elicitedBy({ server, failed }: SessionParts, callers: Set<Context>, params: Fields): Promise<Elicited> {
+  const runs = new Set([...callers].map(({ runId }) => runId))
+  const context = [...callers].at(-1)
+  if (context && runs.size === 1) return (await elicited(nameOf(server), params, context)) as unknown as Elicited
+  failed(new Error(`it asks a person while calls of ${runs.size} runs are under way: the question was cancelled`))
+  return { action: 'cancel' }
 }
 
 /** A server that keeps sessions is told that this one is over; one that does not answer is not waited for. */

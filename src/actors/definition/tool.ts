@@ -147,6 +147,34 @@ export interface ToolContext {
   ask(question: string, options?: ToolAskOptions): Promise<string>
 }
 
+/**
+ * Notes of a call that later processes go on with, for tools of this library alone: a call that waits for somebody
+ * outside survives a restart.
+ */
+export interface Held {
+  /** The last note of an earlier process; undefined: there is none, and the call begins. */
+  readonly state: unknown
+  /**
+   * Resolves when the note is in the log. A call with a note runs again after a restart, also one that may not run
+   * twice. `mayHaveRun`: not that one, since from here on it may have done something.
+   */
+  note(state: unknown, more?: { mayHaveRun?: boolean }): Promise<void>
+  /** Does something whose time does not count for the limit of the call. */
+  untimed<T>(work: () => Promise<T>): Promise<T>
+}
+
+/** By the contexts of the calls: a tool of users does not see them. */
+const held = new WeakMap<object, Held>()
+
+export function keepNotes(context: ToolContext, notes: Held): void {
+  held.set(context, notes)
+}
+
+/** Returns the notes of a call; where no log is, they are forgotten. */
+export const notesOf = (context: object): Held => held.get(context) ?? FORGOTTEN
+
+const FORGOTTEN: Held = { state: undefined, note: async () => {}, untimed: (work) => work() }
+
 /** Result of `defineTool`, with the types of the tool's input and output. */
 export interface Tool<In = unknown, Out = unknown> {
   readonly name: string

@@ -22,6 +22,8 @@ import { asJson, type PartKeeper, partsOfResult, resultOfParts } from '../defini
 import type { ToolSpec } from '../definition/model.ts'
 import { checkBySchema } from '../definition/schema.ts'
 import {
+  type Held,
+  keepNotes,
   type LogLevel,
   type ToolAskOptions,
   type ToolContext,
@@ -49,6 +51,8 @@ export interface ToolCaller
   /** Aborted when the caller no longer waits for the call. */
   readonly signal: AbortSignal
   readonly timer: Scheduler['timer']
+  /** Notes for a later process; undefined: this is another thread than the host's. */
+  readonly notes?: Pick<Held, 'state' | 'note'>
   /** Asks a person, by the clock of `timer`; undefined: this is another thread than the host's. */
   readonly person?: {
     ask(question: string, options: ToolAskOptions, signal: AbortSignal): Promise<string>
@@ -111,6 +115,9 @@ export async function runTool(tool: ToolDefinition, input: unknown, caller: Tool
       return answer
     },
   }
+  const { notes: kept, person } = caller
+  const untimed = <T>(work: () => Promise<T>) => (person ? limit.without(person, work) : work())
+  if (kept) keepNotes(context, { state: kept.state, note: (...said) => kept.note(...said), untimed })
   try {
     return await Promise.race([performed(tool, input, context, caller), cutOff])
   } finally {

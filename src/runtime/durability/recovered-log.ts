@@ -375,6 +375,8 @@ export class RecoveredLog {
   readonly counters = new Map<number, Counters>()
   /** Ids of tool calls of the host that have begun and not ended. */
   readonly openTools = new Set<string>()
+  /** The last notes of those, by their ids. */
+  readonly heldTools = new Map<string, RecordOf<'tool.held'>>()
   /** Sends whose senders wait for their receipt. */
   readonly asking = new Map<string, { readonly run: number; readonly memory: Memory; readonly at: number }>()
   readonly #byName = new Map<string, number>()
@@ -576,6 +578,10 @@ export class RecoveredLog {
         return
       case 'tool.finished':
         this.openTools.delete(record.callId)
+        this.heldTools.delete(record.callId)
+        return
+      case 'tool.held':
+        this.heldTools.set(record.callId, record)
         return
       case 'run.launched':
         this.runs.set(record.run, new RecoveredRun(record))

@@ -400,6 +400,7 @@ export class Recovery {
     for (const entry of old.team.board) this.#owners.boards.restoreOfTeam(entry)
     restoreLetters(this.#owners, old)
     for (const callId of old.openTools) this.#owners.tools.interrupted.add(callId)
+    for (const note of old.heldTools.values()) this.#owners.tools.held.set(note.callId, note)
     const going: RecoveredRun[] = []
     const hindrances: DramatisError[] = []
     for (const run of open) {

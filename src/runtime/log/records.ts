@@ -512,6 +512,10 @@ export type HostRecord =
   | OfKind<'tool.finished', Recorded<ToolFinished>>
   | OfKind<'tool.progress', Recorded<ToolProgress>>
   /**
+   * A call has noted how far it is. A later process goes on from there, unless it `mayHaveRun` and may not run twice.
+   */
+  | OfKind<'tool.held', { agent: string; callId: string; tool: string; state: unknown; mayHaveRun?: true }>
+  /**
    * A model was called. `turn`: the turn that called it; `messageId`: its message, if it was still open then. Tokens
    * count also if `error` says that there was no answer.
    * `said`: the words that had come when the call was cut off, 2,000 characters at most.
@@ -647,6 +651,7 @@ const KINDS: { readonly [Kind in Kept]: typeof kept } & {
   thread: kept,
   'turn.begins': kept,
   'turn.started': { event: TURN, details: ['agent', 'instance', 'messageId', 'attempt'] },
+  'tool.held': {},
   turns: kept,
 }
 

@@ -146,6 +146,11 @@ export interface ToolCall {
 /** Does the work of a call where it is to be done: below its span. */
 export type AroundTool = <T>(waiter: VerbWaiter, work: () => Promise<T>) => Promise<T>
 
+interface Note {
+  readonly state: unknown
+  readonly mayHaveRun?: true | undefined
+}
+
 interface Begun {
   agent: string
   messageId: string
@@ -159,6 +164,8 @@ export class HostTools {
   around: AroundTool = (_waiter, work) => work()
   /** Calls that began in an earlier process, and may not run a second time: not when their turn is retried either. */
   readonly interrupted = new Set<string>()
+  /** The last notes of calls that began in an earlier process, or were given up in this one. */
+  readonly held = new Map<string, Note>()
   /** Calls under way that may not run twice. */
   readonly #unrepeatable = new Set<VerbWaiter & Pick<Begun, 'tool'>>()
   readonly #core: Core
@@ -229,7 +236,8 @@ export class HostTools {
     const { simulated } = given
     const tool = simulated ? this.#inThread(agent, run, name, simulated) : this.#find(agent, name)
     const call: Begun = { agent: agent.name, messageId: agent.messageIdOf(waiter.turn), callId, tool: tool.name }
-    if (this.interrupted.has(call.callId) && !tool.idempotent) throw unknownOutcome(call)
+    const note = this.held.get(callId)
+    if (this.interrupted.has(callId) && !tool.idempotent && (!note || note.mayHaveRun)) throw unknownOutcome(call)
     const isApproved = tool.approval && isApprovedIn(run, callId, given.input)
     const input = isApproved ? given.input : await this.#approvedInput(waiter, tool, given.input, callId, signal)
     const { clock } = this.#core
@@ -260,6 +268,7 @@ export class HostTools {
       throw keys ? error : failed
     } finally {
       this.#unrepeatable.delete(underWay)
+      this.held.delete(callId)
       const finished = { durationMs: clock.monotonic() - began, ...outputField(output), error }
       this.#core.journal.record(run, { kind: 'tool.finished', ...call, ...finished })
     }
@@ -331,6 +340,16 @@ export class HostTools {
       log: withFields(logger, { agent: agent.name, runId: run.id, tool: call.tool }),
       signal,
       timer: (ms, task, limit) => clock.timer(ms, task, limit),
+      notes: {
+        state: this.held.get(call.callId)?.state,
+        note: async (given, { mayHaveRun = false } = {}) => {
+          const state = keys ? keys.data(given as object) : given
+          const { agent: name, callId, tool } = call
+          const note = { agent: name, callId, tool, state, ...(mayHaveRun && { mayHaveRun: true as const }) }
+          this.#core.journal.record(run, { kind: 'tool.held', ...note })
+          await this.#core.journal.written()
+        },
+      },
       person: {
         monotonic: () => clock.monotonic(),
         ask: async (question, options, withdrawn) => {

@@ -1,0 +1,166 @@
+/**
+ * Makes a call of a tool in as many rounds as its server takes: it may ask people in between, or work on a task. All a
+ * later process needs to go on is in the log before it is told to the server.
+ */
+import { notesOf, type ToolContext } from '../actors/definition/tool.ts'
+import { systemClock } from '../shared/clock.ts'
+import { RequestTimeoutError, shown } from '../shared/errors.ts'
+import { visible } from '../shared/text.ts'
+import { type Fields, isFields } from './loose.ts'
+
+export type Context = Pick<ToolContext, 'ask' | 'runId' | 'signal'>
+
+/** Asks the server. What `mayRepeat` may be asked twice. */
+export type AskServer = (method: string, params: Fields, mayRepeat: boolean) => Promise<Fields>
+
+/** How far a call is. */
+interface Held {
+  readonly round: number
+  /** Answers for the round. */
+  readonly inputResponses?: Fields | undefined
+  readonly requestState?: string | undefined
+  /** Questions of the server, which wants the answers before the next round. */
+  readonly inputRequests?: Fields | undefined
+  readonly taskId?: string | undefined
+  /** Keys of requests of the task that are answered, with the answers. */
+  readonly answered?: Fields | undefined
+}
+
+const MOST_ROUNDS = 10
+const LEAST_POLL_MS = 200
+const MOST_POLL_MS = 60_000
+const DEFAULT_POLL_MS = 1_000
+
+/** Error that says in words why a call cannot go on. */
+export class RoundError extends Error {}
+
+/** The server does not know a task that an earlier process has begun: it has run, or not. */
+export class LostTaskError extends Error {}
+
+/** Makes a call, or goes on with that of an earlier process. Resolves with the result of its last round. */
+export async function inRounds(
+  server: string,
+  params: Fields,
+  { mayRepeat, ask }: { mayRepeat: boolean; ask: AskServer },
+  context: Context,
+): Promise<Fields> {
+  const { state, note } = notesOf(context)
+  let held: Held = isFields(state) ? (state as unknown as Held) : { round: 0 }
+  for (;;) {
+    if (held.taskId !== undefined) return await ofTask(server, held, { ask, isLater: isFields(state) }, context)
+    if (held.inputRequests === undefined) {
+      const { round, requestState, inputResponses } = held
+      if (round > 0) await note({ round, requestState, inputResponses }, { mayHaveRun: true })
+      const more = { ...(requestState !== undefined && { requestState }), ...(inputResponses && { inputResponses }) }
+      const result = await ask('tools/call', { ...params, ...more }, mayRepeat)
+      const { resultType } = result
+      if (resultType === 'task') held = { round, taskId: taskIdIn(result) }
+      else if (resultType === 'input_required') held = nextOf(held, result)
+      else return result
+      await note(held)
+      continue
+    }
+    const inputResponses = await answersTo(server, held.inputRequests, `${held.round}`, context)
+    held = { round: held.round + 1, requestState: held.requestState, inputResponses }
+  }
+}
+
+function nextOf({ round }: Held, { requestState, inputRequests }: Fields): Held {
+  if (round === MOST_ROUNDS) throw new RoundError(`it asked for more in each of ${MOST_ROUNDS} rounds`)
+  return {
+    round,
+    ...(typeof requestState === 'string' && { requestState }),
+    inputRequests: isFields(inputRequests) ? inputRequests : {},
+  }
+}
+
+function taskIdIn({ taskId }: Fields): string {
+  if (typeof taskId === 'string' && taskId !== '') return taskId
+  throw new RoundError(`its task has the id ${shown(taskId)}`)
+}
+
+/** Asks people all that a server wants to know. */
+async function answersTo(server: string, requests: Fields, round: string, context: Context): Promise<Fields> {
+  const asked = Object.entries(requests).map(async ([key, request]): Promise<[string, unknown]> => {
+    const { method, params }: { method?: unknown; params?: unknown } = Object(request)
+    if (method !== 'elicitation/create') throw new RoundError(`it asks for ${shown(method)}, which is not offered`)
+    return [key, await elicited(server, Object(params) as Fields, context, `${round} ${key}`)]
+  })
+  return Object.fromEntries(await Promise.all(asked))
+}
+
+/** Asks a person what a server wants to know. A question whose time is up is cancelled: the server decides. */
+export async function elicited(server: string, params: Fields, { ask }: Context, key?: string): Promise<Fields> {
+  const { mode, message, url, requestedSchema } = params
+  const words = `${server} asks: ${visible(String(message ?? ''))}`
+  const { properties }: { properties?: unknown } = Object(requestedSchema)
+  const isForm = isFields(properties) && Object.keys(properties).length > 0
+  try {
+    if (mode === 'url') return await opened(words, url, ask, key)
+    if (isForm) {
+      const answer = await ask(words, { form: requestedSchema as Fields, ...(key && { key }) })
+      return answer === 'no' ? DECLINED : { action: 'accept', content: JSON.parse(answer) as Fields }
+    }
+    const answer = await ask(words, { choices: ['yes', 'no'], ...(key && { key }) })
+    return answer === 'no' ? DECLINED : { action: 'accept', content: {} }
+  } catch (error) {
+    if (error instanceof RequestTimeoutError) return { action: 'cancel' }
+    throw error
+  }
+}
+
+const DECLINED = { action: 'decline' }
+
+/** The address is shown whole, and opened by nobody but the person. */
+async function opened(words: string, url: unknown, ask: Context['ask'], key: string | undefined): Promise<Fields> {
+  if (typeof url !== 'string' || !URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol))
+    throw new RoundError(`it wants a person to open ${shown(url)}, which is no address of the web`)
+  const answer = await ask(`${words} Open ${visible(url)}`, { choices: ['done', 'declined'], ...(key && { key }) })
+  return answer === 'done' ? { action: 'accept' } : DECLINED
+}
+
+/** Waits for the end of a task, which costs none of the tool's time, and answers what it asks in between. */
+async function ofTask(
+  server: string,
+  { round, taskId, answered: before = {} }: Held,
+  { ask, isLater }: { ask: AskServer; isLater: boolean },
+  context: Context,
+): Promise<Fields> {
+  const { note, untimed } = notesOf(context)
+  const { signal } = context
+  let answered = before
+  let unsent = isLater // the answers of an earlier process may not have come
+  try {
+    for (;;) {
+      const task = await ask('tasks/get', { taskId }, true)
+      const { status, result, error, statusMessage, pollIntervalMs } = task
+      if (status === 'completed') return Object(result) as Fields
+      if (status === 'failed' || status === 'cancelled') {
+        const why = [Object(error).message, statusMessage].find((each) => typeof each === 'string')
+        throw new RoundError(`its task ${status === 'failed' ? 'failed' : 'was cancelled'}${why ? `: ${why}` : ''}`)
+      }
+      const open = status === 'input_required' ? Object.entries(Object(task.inputRequests) as Fields) : []
+      const asked = open.filter(([key]) => !Object.hasOwn(answered, key)) // it may still show what is answered
+      const answers = await answersTo(server, Object.fromEntries(asked), 'task', context)
+      const inputResponses = unsent ? { ...answered, ...answers } : answers
+      answered = { ...answered, ...answers }
+      if (asked.length > 0) await note({ round, taskId, answered })
+      if (open.length > 0 && Object.keys(inputResponses).length > 0) {
+        await ask('tasks/update', { taskId, inputResponses }, true)
+        unsent = false
+      }
+      const wanted = typeof pollIntervalMs === 'number' ? pollIntervalMs : DEFAULT_POLL_MS
+      const ms = Math.min(Math.max(wanted, LEAST_POLL_MS), MOST_POLL_MS)
+      await untimed(() => systemClock.sleep(ms, signal))
+    }
+  } catch (error) {
+    if (signal.aborted && ENDS.has(Object(signal.reason).code))
+      void ask('tasks/cancel', { taskId }, true).catch(() => {})
+    if (isLater && Object(error).code === UNKNOWN_TASK) throw new LostTaskError('', { cause: error })
+    throw error
+  }
+}
+
+const UNKNOWN_TASK = -32_602
+/** Codes of reasons for which nobody goes on with a call later. */
+const ENDS = new Set(['CANCELLED', 'TOOL_TIMEOUT', 'RUN_ABORTED', 'RUN_TIMEOUT', 'TURN_TIMEOUT'])
