@@ -219,8 +219,9 @@ t.test('another schema is refused before anything goes on, at each moment', asyn
     },
     'before the log was read',
   )
-  t.same(model.requests, [])
+  t.equal(team.getRun('one')?.status, 'interrupted', 'nothing has gone on')
   await t.rejects(team.resume('one', { output: more }), refusal, 'while it is interrupted')
+  t.same(model.requests, [])
   t.match(await team.execute('go', { runId: 'one', output }), { data: { n: 1 } })
   await t.rejects(team.execute('go', { runId: 'one', output: more }), refusal, 'when it has ended')
   await team.close()
@@ -231,6 +232,9 @@ t.test('another schema is refused before anything goes on, at each moment', asyn
   const { team: next } = teamOn(t, disk)
   await next.start()
   await t.rejects(next.execute('go', { runId: 'one', output: more }), refusal, 'when only the log has it')
+  const read = next.execute('go', { runId: 'one' })
+  await t.rejects(next.execute('go', { runId: 'one', output: more }), refusal, 'while it is read from there')
+  t.match(await read, { data: { n: 1 } })
   t.match(await next.execute('go', { runId: 'one', output }), { data: { n: 1 } })
 })
 

@@ -77,13 +77,18 @@ t.test('a pause that is longer than its patience is a reason to ask the next one
   ])
 })
 
-t.test('pauses that are short are waited for, as without a list', async (t) => {
-  const soon = failing('rate_limit', { status: 429, retryable: true, retryAfterMs: 1_500 })
-  const answers: Answer[] = [[soon], 'fast']
-  const { execute, switched, spare } = desk(t, { fast: answers })
-  t.match(await execute(5_000), { finalOutput: 'fast' })
-  t.same(switched(), [])
-  t.equal(spare.requests.length, 0)
+t.test('pauses up to patienceMs, 2 s without it, are waited for, as without a list', async (t) => {
+  for (const [retryAfterMs, list, answer] of [
+    [1_500, {}, 'fast'],
+    [2_500, {}, 'spare'],
+    [2_500, { patienceMs: 3_000 }, 'fast'],
+  ] as const) {
+    const soon = failing('rate_limit', { status: 429, retryable: true, retryAfterMs })
+    const { execute, switched, spare } = desk(t, { fast: [[soon], 'fast'], list })
+    t.match(await execute(5_000), { finalOutput: answer })
+    t.equal(switched().length, answer === 'fast' ? 0 : 1)
+    t.equal(spare.requests.length, answer === 'fast' ? 0 : 1)
+  }
 })
 
 t.test(
@@ -120,6 +125,11 @@ t.test('a model that is silent has all the time of the call where no other one m
   const refused = failing('quota')
   const last = desk(t, { fast: fails(refused), list: { silenceMs: 10_000 } })
   t.match(await last.execute(), { finalOutput: 'spare' })
+  const options: Extras = { communication: { modelTimeoutMs: 15_000 } }
+  const short = desk(t, { fast: () => never, spare: () => never, list: { silenceMs: 10_000 }, options })
+  const run = short.team.launch('go')
+  await short.team.clock.advance(15_100)
+  t.match(error(await run.result), /No model/, 'all of them have the time of one call')
   t.equal(last.spare.requests[0]!.silenceMs, undefined, 'the first will not come back')
 })
 
@@ -272,6 +282,9 @@ t.test('an answer without tools that is read as it comes is made anew, too', asy
   const [all, answer] = [read(run.text()), read(run.text({ only: 'answer' }))]
   await team.clock.runToIdle()
   t.match(await run.result, { success: true, finalOutput: 'It is two.' })
+  const callIds = new Set<string>()
+  for await (const part of run.stream()) if (part.type === 'text') callIds.add(part.callId)
+  t.equal(callIds.size, 1, 'one call, whoever answers')
   t.match(await all, /^a0 a1 .*\n\nIt is two\.$/s)
   t.equal(await answer, 'It is two.')
   const events = run.trace.events.filter(({ eventType }) => eventType === 'model.switched')

@@ -170,36 +170,40 @@ for (const when of ['while it goes on', 'when it has ended'])
     t.match(parts.at(-1), { result: { data: { city: 'Oslo' } } })
   })
 
-t.test('a stream that breaks is retried, and what was read of it is marked', async (t) => {
-  let asked = 0
-  const model = {
-    async *complete() {
-      asked += 1
-      if (asked > 1) return yield* [{ text: 'Twice upon a time' }]
-      yield { text: 'Once ' }
-      yield { toolInput: { id: 'c1', name: 'add', text: '{"a":' } }
-      throw new ModelError('the line broke', { retryable: true })
-    },
-  }
-  const options = {
-    agents: [{ name: 'ann', tools: ['add'] }],
-    tools: [add],
-    orchestration: { strategy: 'sequential' as const },
-  }
-  const team = testTeam({ ...options, logger: silent, models: { default: model } })
-  t.teardown(() => team.close())
-  const run = team.launch('go')
-  const reading = partsOf(run)
-  await team.clock.advance(60_000)
-  t.same(shown(await reading), [
-    'ann 1: Once ',
-    'ann 1 add c1: {"a":',
-    'ann 1 superseded: retried',
-    'ann 1: Twice upon a time',
-    'run.finished',
-  ])
-  t.match(await run.result, { finalOutput: 'Twice upon a time', totalTokenUsage: { calls: 1 } })
-})
+for (const tools of [['add'], []])
+  t.test(`a stream that breaks is retried, and what was read of it is marked; tools: ${tools}`, async (t) => {
+    const beside: ModelPiece[] = tools.length > 0 ? [{ toolInput: { id: 'c1', name: 'add', text: '{"a":' } }] : []
+    let asked = 0
+    const model = {
+      async *complete() {
+        asked += 1
+        if (asked > 1) return yield* [{ text: 'Twice upon a time' }]
+        yield* [{ text: 'Once ' }, ...beside]
+        throw new ModelError('the line broke', { retryable: true })
+      },
+    }
+    const options = {
+      agents: [{ name: 'ann', tools }],
+      ...(tools.length > 0 && { tools: [add] }),
+      orchestration: { strategy: 'sequential' as const },
+    }
+    const team = testTeam({ ...options, logger: silent, models: { default: model } })
+    t.teardown(() => team.close())
+    const run = team.launch('go', { stream: true })
+    const reading = partsOf(run)
+    await team.clock.advance(60_000)
+    t.same(shown(await reading), [
+      'ann 1: Once ',
+      ...beside.map(() => 'ann 1 add c1: {"a":'),
+      'ann 1 superseded: retried',
+      'ann 1: Twice upon a time',
+      'run.finished',
+    ])
+    t.match(await run.result, { finalOutput: 'Twice upon a time', totalTokenUsage: { calls: 1 } })
+    let calls = 0
+    for await (const _ of run.events({ types: ['model.called'] })) calls += 1
+    t.equal(calls, 1, 'its turn knows nothing of it')
+  })
 
 t.test('a turn that is tried again marks what its first attempt has said', async (t) => {
   let asked = 0

@@ -185,6 +185,18 @@ t.test('a target that is gone for good before it begins leaves the duty where it
   t.equal(answer.value, 'AGENT_TERMINATED')
 })
 
+t.test('a target that was stopped before it is asked leaves the duty where it was', async (t) => {
+  const first: Receive = async (_message, context) =>
+    (await context.handoff('second', 'dig').catch((error) => error)).code
+  const team = openTeam(t, { first, second: answers }, { supervision: { maxRestarts: 0 } })
+  await team.start()
+  team.crash('second')
+  await team.clock.advance(1)
+  t.equal(team.getAgentStatus('second'), 'failed')
+  t.equal(await ask(team, 'first'), 'AGENT_TERMINATED')
+  t.match(team.deadLetters.list(), [{ reason: 'stopped', message: { recipient: 'second' } }])
+})
+
 t.test('a target that refuses when it has taken the task has refused to who asked', async (t) => {
   const second: Receive = async (message, context) => {
     await context.sleep(10)

@@ -286,6 +286,9 @@ for (const [name, { receive, kind, slowAfterMs, words, options = {} }] of Object
     const turn = team.turns().find(of('ann')) as OpenTurn
     t.match(turn, { runId: 'one', agent: 'ann', state: 'slow', doing: [{ kind }], sentence: words })
     t.ok(team.clock.now() - turn.since >= slowAfterMs)
+    const [{ name: what }] = turn.doing as [OpenTurn['doing'][number]]
+    t.equal(what === null, kind === 'own', 'all but work of its own has a name')
+    t.ok(words.source.includes(what ?? ''), 'the name that is said')
     t.match(team.judgement(), { state: 'slow', sentences: [words] })
     const wait = team.waits().find((each) => each.agent === 'ann' && each.kind === kind)
     t.match(wait, { turn: turn.messageId, turnSince: turn.since, slowAfterMs })
