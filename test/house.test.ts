@@ -78,6 +78,7 @@ const LINES: readonly [lines: number, what: string][] = [
   [630, 'servers of MCP of both years: all their shapes, broken connections, questions and tasks'],
   [640, 'a team as a server of MCP over HTTP: tools, tasks, questions as forms'],
   [280, 'a team as a server of MCP over pipes'],
+  [50, 'servers of tokens for MCP'],
 ]
 const MOST_LINES = LINES.reduce((all, [lines]) => all + lines, 0)
 const LONGEST_FILE = 784

@@ -248,14 +248,18 @@ function pathBelow({ url }: Request, basePath: string): string {
  *
  * @throws HttpError for nobody that is known, and for one who may not use that route.
  */
-async function callerOf(request: Request, route: Route, { authorize }: HttpSettings): Promise<Caller | Response> {
+async function callerOf(request: Request, route: Route, { authorize, mcp }: HttpSettings): Promise<Caller | Response> {
   const { isOpen, leadsToLogin } = route
   const caller = await authorize(request)
   if (caller instanceof Response) return isOpen && !leadsToLogin ? NOBODY : caller
   if (caller === null && isOpen) return NOBODY
   if (caller === null) {
     const detail = 'Say who you are, for example with the header Authorization: Bearer <token>.'
-    throw new HttpError('UNAUTHORIZED', detail, { headers: { 'www-authenticate': 'Bearer' } })
+    const { resource } = (route.isOfMcp && mcp?.oauth) || {}
+    const at = resource && new URL(`/.well-known/oauth-protected-resource${new URL(resource).pathname}`, resource)
+    throw new HttpError('UNAUTHORIZED', detail, {
+      headers: { 'www-authenticate': at ? `Bearer resource_metadata="${at}"` : 'Bearer' },
+    })
   }
   return assertRight(caller, route)
 }

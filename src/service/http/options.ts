@@ -103,6 +103,16 @@ export interface McpOptions {
    * clients give a call up after a minute. Default: 20,000.
    */
   waitMs?: number
+  /**
+   * Servers that give the tokens which `authorize` takes: clients find them by the metadata of the resource (RFC 9728).
+   * `resource`: URL of `/mcp`, as clients name it. Default: none.
+   */
+  oauth?: McpOAuth
+}
+
+export interface McpOAuth {
+  resource: string
+  authorizationServers: readonly string[]
 }
 
 export interface HttpApiOptions {
@@ -165,8 +175,10 @@ export interface HttpApiOptions {
   logger?: Logger
 }
 
+export type McpSettings = Required<Omit<McpOptions, 'oauth'>> & Pick<McpOptions, 'oauth'>
+
 export interface HttpSettings extends Required<Omit<HttpApiOptions, 'limits' | 'teams' | 'prices' | 'mcp'>> {
-  readonly mcp: Required<McpOptions> | undefined
+  readonly mcp: McpSettings | undefined
   readonly prices: HttpApiOptions['prices']
   readonly teams: ReadonlyMap<string, Team | ClusterTeam<Team>>
   readonly limits: HttpLimits
@@ -217,10 +229,19 @@ const limits = shape<Partial<HttpLimits>>({
   disconnectGraceMs: pause,
   personWaitMs: wait(),
 })
+const webAddress = rule(
+  'an http: or https: URL',
+  (value) => typeof value === 'string' && /^https?:/.test(value) && URL.canParse(value),
+)
 const mcp = shape<McpOptions>({
   teams: listOf(rule('the name of a team', (name) => typeof name === 'string')),
   tools: listOf(oneOf('ask', 'agents')),
   waitMs: wait(),
+  oauth: shape<McpOAuth>(
+    { resource: webAddress, authorizationServers: listOf(webAddress) },
+    'resource',
+    'authorizationServers',
+  ),
 })
 const options = shape<HttpApiOptions>(
   {
@@ -270,7 +291,7 @@ export function readOptions(given: HttpApiOptions): HttpSettings {
 /** @throws ConfigurationError for a team that there is not, or that runs over several processes. */
 function mcpOf({ mcp = false, teams }: HttpApiOptions): HttpSettings['mcp'] {
   if (mcp === false) return undefined
-  const { teams: names = Object.keys(teams), tools = ['ask'], waitMs = 20_000 } = mcp === true ? {} : mcp
+  const { teams: names = Object.keys(teams), tools = ['ask'], waitMs = 20_000, oauth } = mcp === true ? {} : mcp
   for (const name of names) {
     const team = own(teams, name)
     if (!team) throw refused('mcp.teams', name, `names of teams: ${Object.keys(teams).join(', ')}`)
@@ -278,7 +299,7 @@ function mcpOf({ mcp = false, teams }: HttpApiOptions): HttpSettings['mcp'] {
     const way = `MCP serves teams in one process. Leave "${name}" out of mcp.teams, or ask it by /v1.`
     throw refusedAs('mcp.teams', `"${name}", which runs over several processes`, 'teams in one process', way)
   }
-  return { teams: names, tools, waitMs }
+  return { teams: names, tools, waitMs, ...(oauth && { oauth }) }
 }
 
 function checkTeams(value: unknown, path: string): void {

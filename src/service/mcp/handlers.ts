@@ -1,7 +1,7 @@
 /** The route of the Model Context Protocol: each request makes a server of its own for its caller. */
 import { ConfigurationError, describe } from '../../shared/errors.ts'
 import { HttpError } from '../http/problem.ts'
-import type { Handlers, Service } from '../http/tasks.ts'
+import { type Handlers, json, type Service } from '../http/tasks.ts'
 import { sdk } from './sdk.ts'
 import { askTools, serverFor } from './server.ts'
 
@@ -14,6 +14,12 @@ export function mcpHandlers(service: Service) {
   const loading = given && sdk()
   loading?.catch((error: unknown) => logger.error({ error: describe(error) }, 'no team can be served by MCP'))
   return {
+    mcpResource() {
+      if (!given?.oauth) throw new HttpError('NOT_FOUND', 'No server of tokens is named here (mcp.oauth).')
+      const { resource, authorizationServers } = given.oauth
+      return json({ resource, authorization_servers: authorizationServers, bearer_methods_supported: ['header'] })
+    },
+
     async mcp({ request, caller, params: { team: name }, body }) {
       const named = teams.filter((each) => name === undefined || each.name === name)
       if (named.length === 0) throw new HttpError('NOT_FOUND', `There is no team "${name?.slice(0, 255)}" by MCP here.`)

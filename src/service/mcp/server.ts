@@ -16,7 +16,7 @@ import { onAbort } from '../../shared/on-abort.ts'
 import { own } from '../../shared/values.ts'
 import { answerOnce } from '../chat/handlers.ts'
 import { outputOf } from '../http/openai-request.ts'
-import type { Caller, McpOptions, Right } from '../http/options.ts'
+import type { Caller, McpSettings, Right } from '../http/options.ts'
 import { HttpError, httpErrorOf, INTERNAL, refusalFor } from '../http/problem.ts'
 import { queryText, type TaskQuestion } from '../http/schemas.ts'
 import { firstOf } from '../http/streams.ts'
@@ -43,8 +43,6 @@ export interface Asking {
   readonly isPiped?: boolean
 }
 
-type Settings = Required<McpOptions>
-
 type Result = CallToolResult | InputRequiredResult
 
 /** A tool that gives a task to a team, or to one of its agents. */
@@ -56,7 +54,7 @@ export interface AskTool {
 }
 
 /** Returns the tools that give tasks. A name has letters that each program takes. */
-export function askTools(teams: readonly ServedTeam[], { tools }: Pick<Settings, 'tools'>): AskTool[] {
+export function askTools(teams: readonly ServedTeam[], { tools }: Pick<McpSettings, 'tools'>): AskTool[] {
   return teams.flatMap((served) => {
     const agents = served.team.listAgents().map(({ name, role: { description = '' } }) => ({ name, description }))
     const words = agents.map(({ name, description }) => `${name}${description && `: ${description}`}`).join('; ')
@@ -96,7 +94,7 @@ const inputOf = {
 export function serverFor(
   { McpServer, ProtocolError, MissingRequiredClientCapabilityError }: Sdk,
   service: Pick<Service, 'settings' | 'tasks' | 'keys'>,
-  settings: Settings,
+  settings: McpSettings,
   asking: Asking,
 ): (context: McpRequestContext) => McpServer {
   const { tasks } = service

@@ -34,6 +34,8 @@ const chatOf = (text: string) => ({
   messages: [{ id: 'first', role: 'user', parts: [{ type: 'text', text }] }],
 })
 
+const OAUTH = { resource: 'https://agents.example.com/mcp', authorizationServers: ['https://login.example.com'] }
+
 type Visit = (stage: Stage) => Promise<Sent[]>
 
 const visits: Record<Operation, Visit> = {
@@ -195,6 +197,7 @@ const visits: Record<Operation, Visit> = {
     await begin({ send }, 'go')
     return [await send('GET', '/metrics')]
   },
+  mcpResource: async ({ send }) => [await send('GET', '/.well-known/oauth-protected-resource/mcp', { caller: null })],
   async mcp({ send }) {
     const accept = 'application/json, text/event-stream'
     const ofModern = { accept, ...modernHeaders('tools/list') }
@@ -225,7 +228,9 @@ const visits: Record<Operation, Visit> = {
 for (const [operation, visit] of Object.entries(visits) as [Operation, Visit][]) {
   const { method, path, answers }: Route = routes[operation]
   t.test(`${method} ${path} gives each answer that the table names, and it fits`, async (t) => {
-    const sent = await visit(stage(t, handy, { dashboard: true, mcp: true }, { supervision: { maxRestarts: 0 } }))
+    const sent = await visit(
+      stage(t, handy, { dashboard: true, mcp: { oauth: OAUTH } }, { supervision: { maxRestarts: 0 } }),
+    )
     const named = Object.entries(answers).filter(([, { isOfCluster }]) => !isOfCluster)
     t.same(new Set(sent.map(({ status }) => String(status))), new Set(named.map(([status]) => status)))
     for (const { status, headers, body } of sent) {

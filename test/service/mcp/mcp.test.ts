@@ -245,6 +245,7 @@ t.test('options that cannot work are refused', async (t) => {
   t.throws(api({ teams: ['nobody'] }), { code: 'CONFIGURATION', message: /mcp\.teams.*nobody.*accepted.*shop/ })
   t.throws(api({ tools: ['all'] }), { message: /mcp\.tools/ })
   t.throws(api({ waitMs: -1 }), { message: /mcp\.waitMs/ })
+  t.throws(api({ oauth: { resource: 'x', authorizationServers: [] } }), { message: /mcp\.oauth\.resource/ })
   t.throws(api({ key: 'x' }), { message: /mcp\.key/ })
   t.throws(api(true, { 'a.b': team, a_b: team }), { message: /two tools would have the name "ask_a_b"/ })
 })
@@ -268,6 +269,19 @@ t.test('a team calls another one as a tool', async (t) => {
   })
   t.equal((await team.execute('use find lamp')).finalOutput, 'result: {"done":"lamp"}')
   t.same(done, ['find lamp'])
+})
+
+t.test('a client without a token is told which servers give one', async (t) => {
+  const oauth = { resource: 'https://a.example/agents/mcp', authorizationServers: ['https://login.example'] }
+  const { url } = await served(t, { mcp: { oauth } })
+  const refused = await fetch(`${url}/mcp`, { method: 'POST' })
+  const at = 'https://a.example/.well-known/oauth-protected-resource/agents/mcp'
+  t.equal(refused.headers.get('www-authenticate'), `Bearer resource_metadata="${at}"`)
+  const found = await fetch(url + new URL(at).pathname)
+  t.match(await found.json(), { resource: oauth.resource, authorization_servers: oauth.authorizationServers })
+  t.equal((await fetch(`${url}/api/tasks`)).headers.get('www-authenticate'), 'Bearer')
+  const plain = await served(t, { mcp })
+  t.equal((await fetch(plain.url + new URL(at).pathname)).status, 404)
 })
 
 t.test('without the option there is no route', async (t: Test) => {
