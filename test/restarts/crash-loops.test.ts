@@ -204,24 +204,6 @@ t.test('a process that is killed from outside, however often, costs no turn that
   await ends(t, [world, team, 'sleeps'], 'slept')
 })
 
-t.test('a run that waits for a person outlives kills before its turn is back at the question', async (t) => {
-  const world = new World({
-    asks: async (_message, context, world) => {
-      await world.work(5) // it reads its prompt
-      return context.ask('Really?')
-    },
-  })
-  let team = await world.live(100, ['asks'])
-  for (let kills = 0; kills < 8; kills++) {
-    world.lives.die()
-    team = await world.live(1)
-  }
-  await world.lives.clock.advance(10 * SECOND)
-  t.same(reasonsOf(team), [])
-  await answerAll(world, team)
-  await ends(t, [world, team, 'asks'], 'yes')
-})
-
 t.test('what a turn gets done in each process counts: it is not blamed for their deaths', async (t) => {
   const world = new World({
     ann: async (_message, context, world) => {
