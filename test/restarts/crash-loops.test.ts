@@ -229,6 +229,27 @@ t.test('what a turn gets done in each process counts: it is not blamed for their
   await ends(t, [world, team, 'ann'], 'done')
 })
 
+t.test('a turn that gets something done holds nobody back any more', async (t) => {
+  const began = new Set<string>()
+  const works: Handler = async (_message, context, world) => {
+    began.add(context.role.name)
+    await context.step('part', () => world.work(100), { idempotent: true })
+    await world.work(60 * SECOND)
+    return 'done'
+  }
+  const world = new World({ ann: works, bob: works })
+  await world.live(50, ['ann', 'bob'])
+  for (let kills = 0; kills < 2; kills++) {
+    world.lives.die()
+    began.clear()
+    await world.live(50)
+  }
+  t.equal(began.size, 1, 'either may have ended the processes: they begin one after the other')
+  await world.lives.clock.advance(100)
+  t.equal(began.size, 2)
+  await world.lives.clock.runToIdle()
+})
+
 t.test('a team that is closed in order has not died', async (t) => {
   const world = new World(
     {
