@@ -81,10 +81,8 @@ t.test('a deploy', { skip: !bin && 'no PostgreSQL is installed here', timeout: 0
     await two.start()
     while (!said.some((text) => text.includes('the code here (v2) cannot go on with'))) await sleep(20)
     while (questionsOf([one]).length < runs.length) await sleep(20)
-    for (const run of runs) {
-      const [question] = await run.questions()
-      await run.answer(question!.questionId, 'yes') // durable, also if its shard is just passed on again
-    }
+    for (const { runId, questionId } of questionsOf([one]))
+      await runs.find(({ id }) => id === runId)!.answer(questionId, 'yes') // also if its shard is just passed on again
     const results = await Promise.all(runs.map((run) => run.result()))
     for (const [n, { finalOutput }] of results.entries()) t.equal(finalOutput, `order ${n}: yes`)
     t.equal(linesOf('changed').length, 24)

@@ -12,6 +12,7 @@ import {
 } from '../../shared/errors.ts'
 import { readBack } from '../host/run.ts'
 import type { RunOptions } from '../runs/run.ts'
+import { untilAsked } from '../runs/run-handle.ts'
 import type { KeyedRequest, KeyedRequests } from '../team/keyed-requests.ts'
 import type { TeamRuntime } from '../team/team.ts'
 import type { AnswerOptions } from '../verbs/approvals.ts'
@@ -183,7 +184,8 @@ export class TeamShard implements Shard {
       return { status: 'finished', body: Buffer.from(JSON.stringify({ value })) }
     } catch (error) {
       if (!(error instanceof DramatisError)) throw error
-      const isLeft = error.code === 'RUN_ENDED' && this.#team.getRun(sent.runId)?.status === 'interrupted'
+      const isCutOff = this.#team.getRun(sent.runId)?.status === 'interrupted'
+      const isLeft = isCutOff && (error.code === 'RUN_ENDED' || sent.ask === 'answer') // the next owner has it ask again
       return isLeft || GIVEN_UP.includes(error.code) ? undefined : failed(error)
     }
   }
@@ -202,7 +204,10 @@ export class TeamShard implements Shard {
       const { id, at, text, to, by } = await run.steer(sent.words, sent.options)
       return { id, at, text, to, by }
     }
-    if (sent.ask === 'answer') await run.answer(sent.questionId, sent.answer, sent.options)
+    if (sent.ask === 'answer') {
+      await untilAsked(run, sent.questionId)
+      await run.answer(sent.questionId, sent.answer, sent.options)
+    }
     if (sent.ask !== 'status') await this.#team.flush()
     return run.status
   }

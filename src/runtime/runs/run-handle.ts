@@ -9,8 +9,10 @@ import type { Blackboard } from '../../blackboard/entry.ts'
 import { type BlackboardView, readOnly } from '../../blackboard/views.ts'
 import type { TypedMessage } from '../../mailbox/message.ts'
 import { oneOf, refused, shape } from '../../shared/checks.ts'
+import { systemClock } from '../../shared/clock.ts'
 import type { ConfigurationError, ErrorCode } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
+import { nextTurn } from '../../shared/timers.ts'
 import { USER_INDEX } from '../host/directory.ts'
 import { speakerIn } from '../host/handed-answers.ts'
 import { callerIn, directoryOf, type RunState } from '../host/run.ts'
@@ -532,3 +534,30 @@ export class RunViews implements EventSource {
     return this.#supervisor.journal.written()
   }
 }
+
+/** Time for which an answer waits until a turn that was cut off asks again, and between two looks, in ms. */
+const REASKED_MS = 10_000
+const PAUSE_MS = 50
+
+/**
+ * Resolves when a question is open, or cannot be: a turn that a restart, or a hand-over to another process, has cut off
+ * asks again when it goes on.
+ */
+export async function untilAsked(
+  run: Pick<Run<unknown>, 'questions' | 'events' | 'status'>,
+  questionId: string,
+  signal?: AbortSignal,
+): Promise<void> {
+  const isOpen = () => run.questions.some((question) => question.questionId === questionId)
+  const late = systemClock.monotonic() + REASKED_MS
+  for (; !isOpen(); await systemClock.sleep(PAUSE_MS, signal)) {
+    if (!UNDER_WAY.has(run.status) || systemClock.monotonic() > late) return
+    await nextTurn() // there may be many answers, and the log be long
+    let isAsked = false
+    for await (const event of run.events({ types: ['question', 'question.closed'], follow: false }))
+      if ('questionId' in event && event.questionId === questionId) isAsked = event.type === 'question'
+    if (!isAsked) return
+  }
+}
+
+const UNDER_WAY: ReadonlySet<RunStatus> = new Set(['queued', 'running', 'waiting'])

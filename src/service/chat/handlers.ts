@@ -9,7 +9,6 @@ import type { ModelMessage } from '../../index.ts'
 import { BODY_HASH } from '../../runtime/host/run.ts'
 import { type EventPosition, readPosition } from '../../runtime/runs/events.ts'
 import { systemClock } from '../../shared/clock.ts'
-import { nextTurn } from '../../shared/timers.ts'
 import { type ChatMessage, MOST_ANSWERS, queryIn, textIn } from '../http/chat-request.ts'
 import { refused } from '../http/openai-request.ts'
 import type { Caller } from '../http/options.ts'
@@ -36,9 +35,6 @@ export const CHAT_MESSAGE = 'chatMessage'
 
 /** Namespace of the ids of runs that answer messages of chats. */
 const CHATS = '0d9c2f4e-7f0b-4d6a-9a53-31c1be0f8a6e'
-/** Time for which an answer waits until a turn that a restart has cut off asks again, and between two looks, in ms. */
-const REASKED_MS = 10_000
-const PAUSE_MS = 50
 /** Branches of a chat: each is looked at whenever its client asks for something. */
 const MOST_BRANCHES = 50
 
@@ -318,21 +314,7 @@ async function isFresh({ run }: FoundTask, ms: number): Promise<boolean> {
 
 /** Gives an answer that may have arrived already, also where a restart has its question asked again. */
 export async function answerOnce(found: FoundTask, given: Answer, signal: AbortSignal): Promise<void> {
-  await untilAsked(found, given.questionId, signal)
-  await answerAs(found.caller, found, given).catch(unlessClosed)
-}
-
-/** Resolves when a question is open, if it may be yet: a turn that a restart has cut off asks again when it goes on. */
-async function untilAsked({ run }: FoundTask, questionId: string, signal: AbortSignal): Promise<void> {
-  const isOpen = () => run.questions.some((question) => question.questionId === questionId)
-  for (const late = systemClock.monotonic() + REASKED_MS; !isOpen(); await systemClock.sleep(PAUSE_MS, signal)) {
-    if (isOver(run)) return
-    await nextTurn() // there may be many answers, and the log be long
-    let isAsked = false
-    for await (const event of run.events({ types: ['question', 'question.closed'], follow: false }))
-      if ('questionId' in event && event.questionId === questionId) isAsked = event.type === 'question'
-    if (!isAsked || systemClock.monotonic() > late) return
-  }
+  await answerAs(found.caller, found, given, signal).catch(unlessClosed)
 }
 
 /** Says in words of chats that a message was answered, and its answer is not kept. */

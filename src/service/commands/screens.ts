@@ -53,8 +53,10 @@ export async function top(
   { tokenEnv }: ScreenFlags,
   { stderr, stdin, folder }: Surroundings,
 ): Promise<number> {
-  if (!isTerminal(stderr))
-    throw new ConfigurationError('dramatis top draws a screen, and stderr is no terminal. Use "dramatis run".', {})
+  if (!isTerminal(stderr)) {
+    const other = /^https?:/.test(target) ? 'Ask the service: GET /api/turns.' : 'Use "dramatis run".'
+    throw new ConfigurationError(`dramatis top draws a screen, and stderr is no terminal. ${other}`, {})
+  }
   const print = () => {} // the screen shows what matters
   return untilInterrupt(print, async (signal) => {
     const sources = await openSources(target, { folder, tokenEnv, signal, print })

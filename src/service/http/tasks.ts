@@ -11,6 +11,7 @@ import type { MultiAgentResult, Run, RunOptions, Team } from '../../index.ts'
 import type { ClusterTeam } from '../../runtime/cluster/cluster-team.ts'
 import { BODY_HASH, CALLER, callerIn } from '../../runtime/host/run.ts'
 import type { RunOwner } from '../../runtime/runs/run.ts'
+import { untilAsked } from '../../runtime/runs/run-handle.ts'
 import { refusedAs } from '../../shared/checks.ts'
 import { type Timer, timerBehind } from '../../shared/clock.ts'
 import { ConfigurationError } from '../../shared/errors.ts'
@@ -477,7 +478,9 @@ export async function answerAs(
   caller: Caller,
   { run, approveOwn }: FoundTask,
   { questionId, answer, digest }: z.infer<typeof answerRequest>,
+  signal?: AbortSignal,
 ): Promise<void> {
+  await untilAsked(run, questionId, signal)
   const open = run.questions.find((question) => question.questionId === questionId)
   const seesApprovalsAlone = !isOf(run, caller) && !caller.may.includes('operate')
   if (open && seesApprovalsAlone && open.kind !== 'approval') throw noTask(run.id)
