@@ -79,6 +79,7 @@ const LINES: readonly [lines: number, what: string][] = [
   [640, 'a team as a server of MCP over HTTP: tools, tasks, questions as forms'],
   [280, 'a team as a server of MCP over pipes'],
   [50, 'servers of tokens for MCP'],
+  [90, 'wrong answers by MCP, and forms, names and polls that its clients take'],
 ]
 const MOST_LINES = LINES.reduce((all, [lines]) => all + lines, 0)
 const LONGEST_FILE = 784

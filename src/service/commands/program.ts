@@ -81,7 +81,10 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .option('--token-env <name>', 'environment variable with the token that every request needs')
     .option('--allowed-host <host>', 'value of the Host header that is answered; can be given several times', collected)
     .option('--allowed-origin <origin>', 'web page elsewhere that may use it; can be given several times', collected)
-    .option('--approve-own', 'lets the token approve calls of tools in its own tasks; without a token it is on')
+    .option(
+      '--approve-own',
+      'lets the token, or a client of MCP, approve calls of tools in its own tasks; the dashboard without a token may',
+    )
     .option('--mcp', 'serves the teams by the Model Context Protocol, too, at /mcp')
     .option(
       '--price <file>',

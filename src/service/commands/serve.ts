@@ -33,7 +33,7 @@ export interface ServeFlags extends ClusterPlace {
   allowedHost?: string[]
   allowedOrigin?: string[]
   price?: string
-  /** With a token: lets the token approve calls of tools in the tasks that it begins. */
+  /** Lets the token, or without one a client of MCP, approve calls of tools in the tasks that it begins. */
   approveOwn?: boolean
   /** Serves the teams by MCP, too. */
   mcp?: boolean
@@ -114,7 +114,7 @@ export async function serve(
     say(`dramatis serves ${[...teams.keys()].join(', ')} at ${server.url}\n`)
     say(`The dashboard is at ${server.url}/${flags.tokenEnv === undefined ? '' : ' and asks for the token'}\n`)
     if (flags.mcp) say(`By MCP at ${server.url}/mcp\n`)
-    say(approvalWords(approveOwn, isOwnMachine))
+    say(approvalWords(approveOwn, flags))
     if (isOwnMachine) say('Open it in a browser, and give the team a task. Ctrl-C ends the service.\n')
     await Promise.race([closing.begun, ...drained])
     say(`Closing: open tasks have ${flags.drain} ms. A second signal leaves at once.\n`)
@@ -189,15 +189,16 @@ async function joined(team: ClusterTeam<Team>, { host }: ServeFlags, url: string
   return { drained }
 }
 
-function approvalWords(approveOwn: boolean, isOwnMachine: boolean): string {
+function approvalWords(approveOwn: boolean, { tokenEnv, mcp, approveOwn: isAsked }: ServeFlags): string {
   if (!approveOwn)
     return 'Who begins a task cannot approve the calls of its tools (approveOwn is off; --approve-own turns it on).\n'
-  const why = isOwnMachine ? "without a token this is one person's own machine" : '--approve-own'
-  return `Who begins a task may approve the calls of its tools, too (approveOwn is on: ${why}).\n`
+  const why = tokenEnv === undefined ? "without a token this is one person's own machine" : '--approve-own'
+  const but = mcp && !isAsked ? '; by MCP it may not: --approve-own turns that on' : ''
+  return `Who begins a task may approve the calls of its tools, too (approveOwn is on: ${why})${but}.\n`
 }
 
 /** @throws ConfigurationError where everybody in the network would be. */
-function doorsOf({ host, tokenEnv, allowedHost, allowedOrigin }: ServeFlags): {
+function doorsOf({ host, tokenEnv, allowedHost, allowedOrigin, approveOwn }: ServeFlags): {
   authorize: Authorize
   allowedHosts?: string[]
   allowedOrigins?: string[]
@@ -212,7 +213,10 @@ function doorsOf({ host, tokenEnv, allowedHost, allowedOrigin }: ServeFlags): {
       const text = `--host ${host}: without a token everybody who reaches that address could use the teams. Put a token into an environment variable, and name it with --token-env.`
       throw new ConfigurationError(text, { path: 'tokenEnv', host })
     }
-    return { ...doors, authorize: () => ({ id: 'local', may: EVERYTHING }) }
+    // A client of MCP is a program, and not the person at the dashboard, though neither has a token.
+    const program: Caller = { id: 'mcp', may: approveOwn ? ['run', 'approve'] : ['run'] }
+    const person: Caller = { id: 'local', may: EVERYTHING }
+    return { ...doors, authorize: ({ url }) => (/^\/mcp(?:\/|$)/.test(new URL(url).pathname) ? program : person) }
   }
   const token = own(environment(), tokenEnv)
   if (!token)

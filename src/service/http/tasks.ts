@@ -317,6 +317,11 @@ export class Tasks {
     throw new HttpError('RATE_LIMITED', detail, { headers: { 'retry-after': '1' } })
   }
 
+  /** Returns how many tasks of a caller are open. */
+  openOf({ id }: Caller): number {
+    return this.#open.of(id).size
+  }
+
   /** Returns whose a thread is, which begins for a caller if nobody has begun it. No request names a branch. */
   async threadOwner(team: Team, threadId: string, caller: Caller): Promise<string | null> {
     if (this.#settings.sharedThreads) return caller.id

@@ -4,15 +4,18 @@
  */
 import type {
   CallToolResult,
+  InputRequests,
   InputRequiredResult,
   McpRequestContext,
   McpServer,
   ServerContext,
 } from '@modelcontextprotocol/server'
 import { z } from 'zod'
+import { untilAsked } from '../../runtime/runs/run-handle.ts'
 import { isObject } from '../../shared/checks.ts'
 import { describe } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
+import { digestOf } from '../../shared/random.ts'
 import { own } from '../../shared/values.ts'
 import { answerOnce } from '../chat/handlers.ts'
 import { outputOf } from '../http/openai-request.ts'
@@ -22,7 +25,7 @@ import { queryText, type TaskQuestion } from '../http/schemas.ts'
 import { firstOf } from '../http/streams.ts'
 import { type FoundTask, isOver, knownEndOf, questionsOf, type ServedTeam } from '../http/task-view.ts'
 import { answerAs, beginOnce, cancelled, keyedTask, type Service, written } from '../http/tasks.ts'
-import { answersIn, requestsOf } from './questions.ts'
+import { answersIn, answerTo, requestsOf } from './questions.ts'
 import type { Sdk } from './sdk.ts'
 
 /** Extension by which a client takes a task in the place of an answer, and asks for it later (SEP-2663). */
@@ -31,8 +34,11 @@ const CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities'
 /** Field of `_meta` of a call: one that is sent again with the same key joins its task. */
 const KEY = 'dramatis/idempotencyKey'
 const LONGEST_KEY = 255
-/** Time after which a client asks again how a task stands, and between two signs of life, in ms. */
+/** Shortest time after which a client asks again how a task stands, and between two signs of life, in ms. */
 const POLL_MS = 1_000
+
+/** Forms one after the other within a call: then it is answered, since clients give up after 10. */
+const MOST_ROUNDS = 8
 
 /** A caller, and the teams that it may ask. */
 export interface Asking {
@@ -53,7 +59,7 @@ export interface AskTool {
   readonly description: string
 }
 
-/** Returns the tools that give tasks. A name has letters that each program takes. */
+/** Returns the tools that give tasks. A name has letters that each program takes, and no more than it takes. */
 export function askTools(teams: readonly ServedTeam[], { tools }: Pick<McpSettings, 'tools'>): AskTool[] {
   return teams.flatMap((served) => {
     const agents = served.team.listAgents().map(({ name, role: { description = '' } }) => ({ name, description }))
@@ -72,7 +78,14 @@ export function askTools(teams: readonly ServedTeam[], { tools }: Pick<McpSettin
   })
 }
 
-const nameOf = (text: string): string => text.replaceAll(/[^\w-]/g, '_')
+const LONGEST_NAME = 64
+
+function nameOf(text: string): string {
+  const name = text.replaceAll(/[^\w-]/g, '_')
+  if (name.length <= LONGEST_NAME) return name
+  const hash = `_${digestOf(text).slice(0, 8)}`
+  return name.slice(0, LONGEST_NAME - hash.length) + hash
+}
 
 const taskId = z.string().min(1).max(255).describe('of the task, as its call has told it')
 const inputOf = {
@@ -92,7 +105,7 @@ const inputOf = {
 
 /** Returns what makes a server for a caller. */
 export function serverFor(
-  { McpServer, ProtocolError, MissingRequiredClientCapabilityError }: Sdk,
+  { McpServer, ProtocolError, MissingRequiredClientCapabilityError, isSpecType }: Sdk,
   service: Pick<Service, 'settings' | 'tasks' | 'keys'>,
   settings: McpSettings,
   asking: Asking,
@@ -156,17 +169,23 @@ export function serverFor(
     stop.abort()
   }
 
-  /** Gives the answers that a request brings. Returns the ids of the questions whose person says nothing. */
-  const answer = async (found: FoundTask, context: ServerContext): Promise<string[]> => {
+  /** Gives the answers that a request brings. Rejects for one that nobody may give, or to what was never asked. */
+  const answer = async (found: FoundTask, context: ServerContext): Promise<Answered> => {
     const silent: string[] = []
+    const refused = new Map<string, HttpError>()
     for (const given of answersIn(context.mcpReq.inputResponses)) {
       const { questionId } = given
-      const hasForm = found.run.questions.some((each) => each.questionId === questionId && each.form !== undefined)
-      const { answer = hasForm ? { questionId, answer: 'no' } : undefined } = given
-      if (answer) await answerOnce(found, answer, request.signal)
-      else silent.push(questionId)
+      await untilAsked(found.run, questionId, request.signal)
+      const question = found.run.questions.find((each) => each.questionId === questionId)
+      const answer = answerTo(question, given, isSpecType)
+      if (!answer) silent.push(questionId)
+      else
+        await answerOnce(found, answer, request.signal).catch((error: unknown) => {
+          if (!isToAskAgain(error)) throw error
+          refused.set(questionId, error)
+        })
     }
-    return silent
+    return { silent, refused }
   }
 
   /** Returns a task as the answer to a call: its end, what it asks, or how it stands. */
@@ -203,26 +222,50 @@ export function serverFor(
     server: McpServer,
   ): Promise<Result> => {
     const state: unknown = context.mcpReq.requestState()
+    const [, round = '0', id = ''] = /^(?:(\d) )?(.*)$/.exec(String(state)) ?? []
     const { found, isKeyed } =
-      typeof state === 'string' ? { found: await find(state), isKeyed: true } : await begin(tool, asked, context)
+      typeof state === 'string' ? { found: await find(id), isKeyed: true } : await begin(tool, asked, context)
+    try {
+      return await follow(found, Number(round), context, server)
+    } catch (error) {
+      return failure(error, found)
+    } finally {
+      const { onDisconnect } = service.settings
+      const isGone = context.mcpReq.signal.aborted || request.signal.aborted
+      if (isGone && (onDisconnect === 'cancel' || (onDisconnect === 'auto' && !isKeyed))) tasks.leave(found.run)
+    }
+  }
+
+  const follow = async (
+    found: FoundTask,
+    round: number,
+    context: ServerContext,
+    server: McpServer,
+  ): Promise<Result> => {
     if (isTaskClient(context, server) && context.mcpReq.envelope) {
       await written(found)
       // The client asks for its end and its questions, also where it has sent the call again.
-      const { result: _result, inputRequests: _requests, ...task } = await taskOf(found)
+      const { result: _result, inputRequests: _requests, ...task } = await taskNow(found)
       return { ...task, resultType: 'task', content: [] } as unknown as Result
     }
-    const silent = await answer(found, context)
+    const { silent, refused } = await answer(found, context)
+    const canElicit = capabilitiesOf(context, server).elicitation !== undefined && round < MOST_ROUNDS
+    if (!canElicit) for (const error of refused.values()) throw error
     await wait(found, context)
-    if (context.mcpReq.signal.aborted || request.signal.aborted) {
-      const { onDisconnect } = service.settings
-      if (onDisconnect === 'cancel' || (onDisconnect === 'auto' && !isKeyed)) tasks.leave(found.run)
-    }
-    const canElicit = capabilitiesOf(context, server).elicitation !== undefined
     return shown(found, (questions) => {
       const open = questions.filter(({ questionId }) => !silent.includes(questionId))
       if (!canElicit || open.length === 0) return undefined
-      return { resultType: 'input_required', inputRequests: requestsOf(open), requestState: found.run.id }
+      const inputRequests = requestsOf(open, isSpecType, refused)
+      const requestState = `${round + 1} ${found.run.id}`
+      return { resultType: 'input_required', inputRequests, requestState, _meta: metaOf(found) }
     })
+  }
+
+  /** Returns a task in the words of the extension, with a pace of polls that leaves half of what a caller may send. */
+  const taskNow = (found: FoundTask): Promise<Record<string, unknown>> => {
+    const { postsPerSecond } = service.settings.limits
+    const pollIntervalMs = Math.max(POLL_MS, Math.ceil((2_000 * tasks.openOf(caller)) / postsPerSecond))
+    return taskOf(found, pollIntervalMs, (questions) => requestsOf(questions, isSpecType))
   }
 
   /** Methods of the extension. A task that there is not, and one of somebody else, look alike. */
@@ -232,16 +275,19 @@ export function serverFor(
       server.server.setRequestHandler(method, { params }, async ({ taskId: id }, context) => {
         if (!isTaskClient(context, server))
           throw new MissingRequiredClientCapabilityError({ requiredCapabilities: { extensions: { [TASKS]: {} } } })
+        let found: FoundTask | undefined
         try {
-          return { resultType: 'complete', ...(await act(await find(id), context)) }
+          found = await find(id)
+          return { resultType: 'complete', ...(await act(found, context)) }
         } catch (error) {
           const { code, message } = known(error)
-          throw new ProtocolError(INVALID, code === 'NOT_FOUND' ? 'Task not found' : `${code}: ${message}`)
+          throw new ProtocolError(INVALID, code === 'NOT_FOUND' && !found ? 'Task not found' : `${code}: ${message}`)
         }
       })
-    on('tasks/get', taskOf)
+    on('tasks/get', taskNow)
     on('tasks/update', async (found, context) => {
-      await answer(found, context)
+      const { refused } = await answer(found, context)
+      for (const error of refused.values()) throw error
       return {}
     })
     on('tasks/cancel', async (found) => {
@@ -254,6 +300,13 @@ export function serverFor(
     const shown = httpErrorOf(error)
     if (!shown) service.settings.logger.error({ error: describe(error) }, 'a request of MCP has failed')
     return shown ?? INTERNAL
+  }
+
+  /** `found`: the task of the call, which goes on without it. */
+  const failure = (error: unknown, found?: FoundTask): CallToolResult => {
+    const { code, message } = known(error)
+    const text = `${code}: ${message}${found ? `\nIts taskId is ${found.run.id}: call task_status.` : ''}`
+    return { content: [{ type: 'text', text }], isError: true, ...(found && { _meta: metaOf(found) }) }
   }
 
   return ({ era }) => {
@@ -275,8 +328,7 @@ export function serverFor(
         try {
           return await act(input as z.infer<Input>, context)
         } catch (error) {
-          const { code, message } = known(error)
-          return { content: [{ type: 'text', text: `${code}: ${message}` }], isError: true }
+          return failure(error)
         }
       }
       server.registerTool(name, { inputSchema: inputSchema as z.ZodObject, ...more }, call as never)
@@ -322,6 +374,18 @@ export function serverFor(
   }
 }
 
+/** Answers of a request that have settled nothing. */
+interface Answered {
+  /** Questions whose person says nothing. */
+  readonly silent: readonly string[]
+  /** Answers that their questions do not take, by question: it stays open. */
+  readonly refused: ReadonlyMap<string, HttpError>
+}
+
+/** Checks for an answer that is wrong, or is about what has changed since it was shown. */
+const isToAskAgain = (error: unknown): error is HttpError =>
+  error instanceof HttpError && (error.code === 'CONFIGURATION' || error.details.how === 'changed')
+
 const READS = { readOnlyHint: true }
 
 /** Error code of JSON-RPC: invalid params. */
@@ -363,8 +427,11 @@ async function endOf(found: FoundTask): Promise<CallToolResult> {
   return { content: text(finalOutput), ...(isObject(data) && { structuredContent: { ...data } }), _meta }
 }
 
-/** Returns a task in the words of the extension. */
-async function taskOf(found: FoundTask): Promise<Record<string, unknown>> {
+async function taskOf(
+  found: FoundTask,
+  pollIntervalMs: number,
+  requestsFor: (questions: readonly TaskQuestion[]) => InputRequests,
+): Promise<Record<string, unknown>> {
   const { run } = found
   const createdAt = new Date(run.startedAt).toISOString()
   const of = {
@@ -372,12 +439,12 @@ async function taskOf(found: FoundTask): Promise<Record<string, unknown>> {
     createdAt,
     lastUpdatedAt: new Date().toISOString(),
     ttlMs: null,
-    pollIntervalMs: POLL_MS,
+    pollIntervalMs,
   }
   const { offered, isHeld } = await openIn(found)
   if (run.status === 'aborted') return { ...of, status: 'cancelled' }
   if (isOver(run)) return { ...of, status: 'completed', result: await endOf(found) }
-  if (offered.length > 0) return { ...of, status: 'input_required', inputRequests: requestsOf(offered) }
+  if (offered.length > 0) return { ...of, status: 'input_required', inputRequests: requestsFor(offered) }
   const statusMessage = isHeld ? HELD : worksIn(found)
   return { ...of, status: 'working', ...(statusMessage !== undefined && { statusMessage }) }
 }

@@ -33,6 +33,13 @@ const shopModel = (pause: (word: string) => Promise<void> | undefined): ModelCli
 const heard = (messages: readonly ModelMessage[]): string =>
   messages.flatMap(({ role, content }) => (role === 'user' ? [textOf(content)] : [])).join('|')
 
+const form = (properties: Record<string, object>) => ({ type: 'object', properties, required: Object.keys(properties) })
+const STREET = form({ street: { type: 'string' } })
+const FORMS: Record<string, object> = {
+  parcel: form({ answer: { type: 'string' }, floor: { type: 'integer', minimum: 1 } }),
+  letter: form({ box: { type: 'string', format: 'uuid' } }),
+}
+
 export interface Shop {
   state?: StateManagement | undefined
   /** What a word waits for before it is said. */
@@ -41,7 +48,7 @@ export interface Shop {
   does: (what: string, key: string) => void
 }
 
-/** Opens the shop. `find` asks nobody, `buy` the caller of the run, and `pay` somebody else. */
+/** Opens the shop. `find` asks nobody, `buy` the caller of the run, `pay` somebody else, and `ship` by a form. */
 export const openShop = (shop: Shop) => createTeam(shopOf(shop))
 
 export function shopOf({ state, pause = () => undefined, does }: Shop) {
@@ -58,13 +65,12 @@ export function shopOf({ state, pause = () => undefined, does }: Shop) {
         return { done: what }
       },
     })
-  const form = { type: 'object', properties: { street: { type: 'string' } }, required: ['street'] }
   const ship = defineTool({
     name: 'ship',
     description: 'Ships something.',
     input: item,
     idempotent: true,
-    run: async ({ what }, { ask }) => ({ shipped: what, to: await ask('Where to?', { form }) }),
+    run: async ({ what }, { ask }) => ({ shipped: what, to: await ask('Where to?', { form: FORMS[what] ?? STREET }) }),
   })
   return defineTeam({
     agents: [

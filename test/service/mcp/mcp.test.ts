@@ -1,13 +1,18 @@
 /** Teams by the Model Context Protocol: clients of both eras ask, wait, answer and cancel; strangers get nowhere. */
+import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { defineAgent } from '../../../src/index.ts'
 import { mcpTools } from '../../../src/mcp/index.ts'
 import { httpApi } from '../../../src/service/api/index.ts'
+import { serve } from '../../../src/service/commands/serve.ts'
+import type { TaskQuestion } from '../../../src/service/http/schemas.ts'
 import { testTeam } from '../../../src/testing.ts'
 import { opening, served } from '../chat/desk.ts'
+import { fakeSurroundings } from '../fake-team.ts'
 import { connect, modern, modernHeaders, type Opened, said, sendRaw, taskIn } from './client.ts'
 
 const mcp = true
+const BOX = '7f1c3c0e-52a4-4f0b-9d4b-6a1c8f0a7d11'
 const IMPATIENT = { mcp: { waitMs: 1 } }
 const kinds: Record<string, Opened> = {
   'a client of 2025': { era: '2025' },
@@ -52,28 +57,62 @@ t.test('a client of 2025 reads what a task asks, and answers by a tool', async (
 })
 
 t.test('a client of 2026 with forms answers within its call', async (t) => {
-  const table: [tool: string, query: string, content: Record<string, string | boolean> | undefined, said: RegExp][] = [
+  const table: [
+    tool: string,
+    query: string,
+    content: Record<string, string | number | boolean> | undefined,
+    said: RegExp,
+  ][] = [
     ['shop', 'use buy lamp', { approve: true }, /^result: \{"done":"lamp"\}$/],
     ['shop', 'use buy sofa', { approve: false, reason: 'too dear' }, /did not agree.*too dear/],
     ['shop', 'use buy sofa', undefined, /did not agree/],
     ['shop', 'use ship lamp', { street: 'Main Street' }, /Main Street/],
     ['shop', 'use ship lamp', undefined, /result/],
+    ['shop', 'use ship parcel', { answer: 'left', floor: 2 }, /left.*floor.*2/],
+    ['shop', 'use ship letter', { answer: `{"box":"${BOX}"}` }, /box.*7f1c3c0e/],
     ['clerk', 'ask', { answer: 'red' }, /^you said red$/],
     ['clerk', 'ask', undefined, /"status":"waiting".*Red or blue/],
   ]
   const { url, done } = await served(t, { mcp })
   for (const [team, query, content, expected] of table) {
-    const shown: object[] = []
-    const elicits: Opened['elicits'] = (message, { properties }) => {
-      shown.push({ message, fields: Object.keys(properties) })
+    const fields: string[][] = []
+    const elicits: Opened['elicits'] = (_message, { properties }) => {
+      fields.push(Object.keys(properties))
       return content ? { action: 'accept', content } : { action: 'decline' }
     }
     const { call } = await connect(t, url, { elicits })
     t.match(said(await call(`ask_${team}`, { query })), expected)
-    const wanted = query.startsWith('use buy') ? ['approve', 'reason'] : team === 'shop' ? ['street'] : ['answer']
-    t.match(shown, [{ fields: wanted }])
+    const wanted = { lamp: ['street'], parcel: ['answer', 'floor'] }[query.split(' ')[2] ?? ''] ?? ['answer']
+    t.same(fields, [query.startsWith('use buy') ? ['approve', 'reason'] : wanted])
   }
   t.same(done, ['buy lamp'])
+})
+
+t.test('an answer that a form does not take is asked for again, and no error loses a task', async (t) => {
+  const { url } = await served(t, { mcp })
+  const messages: string[] = []
+  const elicits: Opened['elicits'] = (message) => {
+    messages.push(message)
+    return { action: 'accept', content: { answer: 'left', floor: isRight ? messages.length - 1 : 0 } }
+  }
+  let isRight = true
+  const { ask } = await connect(t, url, { elicits })
+  t.match(said(await ask('use ship parcel')), /floor.*1/)
+  t.match(messages, [/^Where to\?/, /\. floor: .*\nWhere to\?/])
+  isRight = false
+  const { isError, _meta: told } = await ask('use ship parcel') // before the client gives up
+  t.match([isError, messages.length, told['dramatis/taskId']], [true, 10, String])
+  const sent = (more: object) =>
+    sendRaw(
+      url,
+      modern('tools/call', { name: 'ask_shop', arguments: { query: 'use ship lamp' }, ...more }, { elicitation: {} }),
+      { headers: modernHeaders('tools/call', 'ask_shop') },
+    )
+  const { requestState, _meta } = (await sent({})).message.result
+  const id: string = _meta['dramatis/taskId']
+  const inputResponses = { none: { action: 'accept', content: { answer: 'x' } } }
+  const { result } = (await sent({ requestState, inputResponses })).message
+  t.match([said(result), result._meta], [new RegExp(`never was.*${id}`, 's'), _meta])
 })
 
 t.test('a client of the tasks extension polls, answers and cancels; a task of others is none', async (t) => {
@@ -97,6 +136,8 @@ t.test('a client of the tasks extension polls, answers and cancels; a task of ot
       t.match(error, { code: -32_602, message: 'Task not found' })
   }
   t.same(done, [])
+  const unknown = send('tasks/update', { taskId, inputResponses: { none: inputResponses[key!] } })
+  await t.rejects(unknown, { code: -32_602, message: /NOT_FOUND: questionId.*it never was/ })
   await send('tasks/update', { taskId, inputResponses })
   await send('tasks/update', { taskId, inputResponses }) // it was sent again
   t.equal(said((await at('completed')).result), 'result: {"done":"lamp"}')
@@ -109,6 +150,43 @@ t.test('a client of the tasks extension polls, answers and cancels; a task of ot
   const plain = await connect(t, url)
   await t.rejects(plain.send('tasks/get', { taskId }), { code: -32_021 })
   await close()
+})
+
+t.test('polls at the pace that the server names stay within half of what a caller may send', async (t) => {
+  const { url } = await served(t, { mcp, limits: { postsPerSecond: 2, burst: 100 } })
+  const { ask, send } = await connect(t, url, { tasks: true })
+  const begun = [taskIn(await ask('use buy a')), taskIn(await ask('use buy b')), taskIn(await ask('use buy c'))]
+  t.match(begun, [{ pollIntervalMs: 1_000 }, { pollIntervalMs: 2_000 }, { pollIntervalMs: 3_000 }])
+  t.match(await send('tasks/get', begun[0]), { pollIntervalMs: 3_000 })
+  await send('tasks/cancel', begun[1])
+  t.match(await send('tasks/get', begun[0]), { pollIntervalMs: 2_000 })
+})
+
+t.test('without a token a client of `dramatis serve --mcp` approves its own calls only by --approve-own', async (t) => {
+  process.env.EFFECTS = t.testdir()
+  const file = fileURLToPath(new URL('../../fixtures/mcp/shop-team.js', import.meta.url))
+  for (const approveOwn of [false, true]) {
+    const { surroundings, stderr } = fakeSurroundings()
+    const closing = opening()
+    const flags = { port: 0, host: '127.0.0.1', mcp: true, drain: 0, approveOwn }
+    const over = serve([`shop=${file}`], flags, surroundings, { begun: closing.promise, stop() {} })
+    while (!/By MCP.*\n.*approve.*\n/.test(stderr())) await new Promise(setImmediate)
+    t.equal(stderr().includes('by MCP it may not'), !approveOwn)
+    const url = /serves shop at (\S+)/.exec(stderr())![1]!
+    const { ask, call, send } = await connect(t, url, { tasks: true })
+    const { taskId } = taskIn(await ask('use pay rent'))
+    const asked = async (): Promise<TaskQuestion> => {
+      const task = (await (await fetch(`${url}/api/tasks/${taskId}`)).json()) as { questions: TaskQuestion[] }
+      return task.questions[0] ?? asked()
+    }
+    const { questionId, digest, refusal } = await asked()
+    t.equal(refusal, null, 'the person at the dashboard may')
+    t.equal((await send('tasks/get', { taskId })).status, approveOwn ? 'input_required' : 'working')
+    const answered = await call('answer_question', { taskId, questionId, digest, answer: 'yes' })
+    t.match(said(answered), approveOwn ? /taken/ : /^ERROR ANSWER_REFUSED: "mcp" may not do that/)
+    closing.resolve()
+    await over
+  }
 })
 
 t.test('who has asked approves nothing that others have to, by whatever request', async (t) => {
@@ -241,12 +319,22 @@ t.test('options that cannot work are refused', async (t) => {
   const api =
     (mcp: object | true, teams: object = { shop: team }) =>
     () =>
-      httpApi({ teams: teams as { shop: typeof team }, authorize: () => null, mcp })
+      httpApi({ teams: teams as { shop: typeof team }, authorize: () => ({ id: 'ann', may: ['run'] }), mcp })
   t.throws(api({ teams: ['nobody'] }), { code: 'CONFIGURATION', message: /mcp\.teams.*nobody.*accepted.*shop/ })
   t.throws(api({ tools: ['all'] }), { message: /mcp\.tools/ })
   t.throws(api({ waitMs: -1 }), { message: /mcp\.waitMs/ })
   t.throws(api({ oauth: { resource: 'x', authorizationServers: [] } }), { message: /mcp\.oauth\.resource/ })
   t.throws(api({ key: 'x' }), { message: /mcp\.key/ })
+  const long = 'x'.repeat(63)
+  const { fetch } = api({ tools: ['ask', 'agents'] }, { [`${long}a`]: team, [`${long}b`]: team })()
+  const list = { jsonrpc: '2.0', id: 1, method: 'tools/list' }
+  const { message } = await sendRaw('http://localhost', list, { fetch: (to, init) => fetch(new Request(to, init)) })
+  const names: string[] = message.result.tools.map(({ name }: { name: string }) => name)
+  t.same(
+    names.filter((name) => !/^ask_x{51}_[\da-f]{8}$/.test(name)),
+    ['task_status', 'answer_question', 'cancel_task'],
+    'clients take names of 64 characters',
+  )
   t.throws(api(true, { 'a.b': team, a_b: team }), { message: /two tools would have the name "ask_a_b"/ })
 })
 
