@@ -12,12 +12,12 @@ import { ConfigurationError, describe, OutcomeUnknownError, shown, ToolFailedErr
 import { anyAborted } from '../shared/on-abort.ts'
 import { visible } from '../shared/text.ts'
 import { Link, UnclearError } from './link.ts'
-import { type Fields, type OfferedTool, toolIn } from './loose.ts'
+import { type Fields, isCutOff, type OfferedTool, toolIn } from './loose.ts'
 import { type AskServer, inRounds, LostTaskError, RoundError } from './rounds.ts'
 import { type Sdk, sdk } from './sdk.ts'
 import { checkServer, type Era, type McpServer, nameOf } from './server-address.ts'
 import { beginSession, NO_LIMIT, type Session } from './session.ts'
-import { answeredBy } from './transports.ts'
+import { answeredBy, isPassing } from './transports.ts'
 
 const LONGEST_PRINT = 16_384
 const MOST_A_MINUTE = MIB
@@ -256,6 +256,30 @@ export const mayRepeat = (tool: OfferedTool | undefined): boolean =>
 /** Field of `params._meta` in a call: the protocol has no field of its own for a key. */
 const KEY_FIELD = 'dramatis/idempotencyKey'
 const GONE = 'the server is gone'
+/** Time in ms for each question about a task: they cost none of the time of its tool. */
+const LIMITS_MS: ReadonlyMap<string, number> = new Map([
+  ['tasks/get', 30_000],
+  ['tasks/update', 30_000],
+  ['tasks/cancel', 5_000],
+])
+
+/** Does something until the signal is aborted, and no longer than `ms`. */
+async function within<T>(
+  ms: number | undefined,
+  signal: AbortSignal,
+  work: (limited: AbortSignal) => Promise<T>,
+): Promise<T> {
+  if (ms === undefined) return work(signal)
+  const late = new AbortController()
+  const timer = systemClock.timer(ms, () => late.abort(new Error(`it did not answer within ${ms} ms`)))
+  const limited = anyAborted([signal, late.signal])
+  try {
+    return await work(limited.signal)
+  } finally {
+    timer.cancel()
+    limited.forget()
+  }
+}
 
 /** Connects, and asks which tools there are. Rejects with `ConfigurationError`. */
 export async function connect(server: McpServer, options: ConnectOptions): Promise<Connection> {
@@ -303,17 +327,23 @@ export async function connect(server: McpServer, options: ConnectOptions): Promi
       try {
         const of = offered(tool)
         const ask: AskServer = (method, given, isRepeatable) => {
+          const limitMs = LIMITS_MS.get(method)
           const until = method === 'tasks/cancel' ? ended : either.signal // it is sent when the call is over
-          return link.use(until, isRepeatable, async (session) => {
-            if (!offered(tool)) throw new Unusable('the server has it no more')
-            return await session.underWay(context, () => session.ask(method, given, { ...options, signal: until }))
-          })
+          return within(limitMs, until, (limited) =>
+            link.use(limited, isRepeatable, async (session) => {
+              if (!limitMs && !offered(tool)) throw new Unusable('the server has it no more')
+              return await session.underWay(context, () => session.ask(method, given, { ...options, signal: limited }))
+            }),
+          )
         }
-        return await inRounds(name, params, { mayRepeat: mayRepeat(of), ask }, context)
+        const passes = (error: unknown) => !ended.aborted && (isCutOff(error) || isPassing(error, kit))
+        return await inRounds(name, params, { mayRepeat: mayRepeat(of), ask, passes }, context)
       } catch (error) {
         if (error instanceof UnclearError || error instanceof LostTaskError) {
           const what =
-            error instanceof UnclearError ? `The connection to ${name} was cut off` : `${name} forgot the task`
+            error instanceof UnclearError
+              ? `The connection to ${name} was cut off`
+              : `${name} said no more of its task (${endpoint.wordsOf(error.cause)})`
           const text = `${what} while its tool "${tool}" was under way: it may have happened, or not, so it is not called again.`
           throw new OutcomeUnknownError(text, { tool, server: name }, error.cause)
         }

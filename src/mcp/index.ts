@@ -58,7 +58,8 @@ export interface McpTools extends AsyncDisposable {
  * `logger` is told of both once, with the reasons; without it, they are warnings of the process.
  *
  * A server that asks in a call asks a person, by `ask` of the tool's context, in at most 10 rounds; one that answers
- * with a task is asked until the task ends. Both cost none of `timeoutMs`, and go on in a later process.
+ * with a task is asked until the task ends. Both cost none of `timeoutMs`, and go on in a later process. At most 20
+ * questions of a call are put to people at once.
  *
  * A connection that is lost is begun anew by the next call, which is made once more where it was not made, or where the
  * tool is `idempotent`; else a call that may have been made rejects with `OutcomeUnknownError`. The list of tools is

@@ -3,7 +3,7 @@
  * and a result for one part that it does not know, though its call has been made.
  */
 import { createHash } from 'node:crypto'
-import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/client'
+import type { JSONRPCMessage } from '@modelcontextprotocol/client'
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { toolParts } from '../actors/definition/content.ts'
 import { kindOf, type SchemaKind } from '../json-schema/bounds.ts'
@@ -11,6 +11,7 @@ import { targetOf } from '../json-schema/check.ts'
 import { isPattern } from '../json-schema/patterns.ts'
 import type { MessagePart } from '../mailbox/parts.ts'
 import { shown, ToolFailedError } from '../shared/errors.ts'
+import type { Line } from './transports.ts'
 
 export type Fields = Readonly<Record<string, unknown>>
 
@@ -26,35 +27,59 @@ const CACHED = { ttlMs: 0, cacheScope: 'private' }
 /** The package says of each wrong part of a handshake what is wrong, and there can be many. */
 const LONGEST_HANDSHAKE = 262_144
 
+/** Requests of a session that are under way. */
+export interface Passing {
+  /** The run whose requests are sent now. */
+  runId: string | undefined
+  /** Runs of the calls that the server has not answered, by ids of requests: also of those that were given up here. */
+  readonly runs: ReadonlyMap<unknown, string>
+}
+
 /** Lets results of requests pass as they are. Those of the handshake are read by the package, and bounded. */
-export function passResults({ transport, end }: { transport: Transport; end(what: string): unknown }): void {
+export function passResults({ transport, end, fateOf }: Line): Passing {
   const asked = new Set<unknown>()
+  const handshake = new Set<unknown>()
+  const runs = new Map<unknown, string>()
+  const passing: Passing = { runId: undefined, runs }
   const send = transport.send.bind(transport)
-  transport.send = (message, options) => {
-    if (!('method' in message) || !('id' in message) || HANDSHAKE.test(message.method)) return send(message, options)
-    const { id } = message
+  transport.send = async (message, options) => {
+    if (!('method' in message) || !('id' in message)) return send(message, options)
+    const { id, method } = message
+    if (HANDSHAKE.test(method)) {
+      handshake.add(id)
+      return send(message, options)
+    }
     asked.add(id)
+    if (passing.runId !== undefined && method === 'tools/call') runs.set(id, passing.runId)
     // the package waits on when a stream ends without the answer that it was for
     const onRequestStreamEnd = () => {
       options?.onRequestStreamEnd?.()
       if (asked.delete(id)) listener?.({ jsonrpc: '2.0', id, error: CUT_OFF })
     }
-    return send(message, { ...options, onRequestStreamEnd })
+    try {
+      await send(message, { ...options, onRequestStreamEnd })
+    } catch (error) {
+      if (fateOf(error) !== 'unclear') runs.delete(id) // no answer will come
+      throw error
+    }
   }
-  let listener: Transport['onmessage']
-  const passing: Transport['onmessage'] = (message, extra) => {
+  let listener: Line['transport']['onmessage']
+  const received: NonNullable<Line['transport']['onmessage']> = (message, extra) => {
     const isAsked = !('method' in message) && asked.delete(message.id)
+    if (!('method' in message)) runs.delete(message.id)
     if (!('result' in message)) return listener?.(message, extra)
     if (isAsked) return listener?.(hidden(message), extra)
+    if (!handshake.delete(message.id)) return listener?.({ ...message, result: {} }, extra) // nobody waits for it
     if (JSON.stringify(message.result).length <= LONGEST_HANDSHAKE) return listener?.(message, extra)
     end(`begins with more than ${LONGEST_HANDSHAKE} characters of itself`)
   }
   Object.defineProperty(transport, 'onmessage', {
-    get: () => listener && passing,
-    set: (given: Transport['onmessage']) => {
+    get: () => listener && received,
+    set: (given: Line['transport']['onmessage']) => {
       listener = given
     },
   })
+  return passing
 }
 
 const CUT_OFF = { code: -32_000, message: 'the answer was cut off', data: 'dramatis/cut-off' }

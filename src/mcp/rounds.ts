@@ -30,24 +30,35 @@ const MOST_ROUNDS = 10
 const LEAST_POLL_MS = 200
 const MOST_POLL_MS = 60_000
 const DEFAULT_POLL_MS = 1_000
+/** Questions that may be open for one call. */
+export const MOST_QUESTIONS = 20
 
 /** Error that says in words why a call cannot go on. */
 export class RoundError extends Error {}
 
-/** The server does not know a task that an earlier process has begun: it has run, or not. */
+/** The server works on a task with which nobody here goes on, or knows it no more: it has run, or not. */
 export class LostTaskError extends Error {}
 
+/** The server says that its task is over, without a result. */
+class EndedTaskError extends RoundError {}
+
+/** How a server is asked. */
+interface Asking {
+  readonly mayRepeat: boolean
+  readonly ask: AskServer
+  /** Checks whether a request that failed may be answered later: the server is away, or has a moment of its own. */
+  passes(error: unknown): boolean
+}
+
 /** Makes a call, or goes on with that of an earlier process. Resolves with the result of its last round. */
-export async function inRounds(
-  server: string,
-  params: Fields,
-  { mayRepeat, ask }: { mayRepeat: boolean; ask: AskServer },
-  context: Context,
-): Promise<Fields> {
-  const { state, note } = notesOf(context)
+export async function inRounds(server: string, params: Fields, asking: Asking, context: Context): Promise<Fields> {
+  const { mayRepeat, ask } = asking
+  const { state, note, untimed } = notesOf(context)
   let held: Held = isFields(state) ? (state as unknown as Held) : { round: 0 }
   for (;;) {
-    if (held.taskId !== undefined) return await ofTask(server, held, { ask, isLater: isFields(state) }, context)
+    const { taskId } = held
+    if (taskId !== undefined)
+      return await untimed(() => ofTask(server, { ...held, taskId }, { ...asking, isLater: isFields(state) }, context))
     if (held.inputRequests === undefined) {
       const { round, requestState, inputResponses } = held
       if (round > 0) await note({ round, requestState, inputResponses }, { mayHaveRun: true })
@@ -81,7 +92,10 @@ function taskIdIn({ taskId }: Fields): string {
 
 /** Asks people all that a server wants to know. */
 async function answersTo(server: string, requests: Fields, round: string, context: Context): Promise<Fields> {
-  const asked = Object.entries(requests).map(async ([key, request]): Promise<[string, unknown]> => {
+  const all = Object.entries(requests)
+  if (all.length > MOST_QUESTIONS)
+    throw new RoundError(`it asks ${all.length} questions at once; at most ${MOST_QUESTIONS} are put to people`)
+  const asked = all.map(async ([key, request]): Promise<[string, unknown]> => {
     const { method, params }: { method?: unknown; params?: unknown } = Object(request)
     if (method !== 'elicitation/create') throw new RoundError(`it asks for ${shown(method)}, which is not offered`)
     return [key, await elicited(server, Object(params) as Fields, context, `${round} ${key}`)]
@@ -119,25 +133,38 @@ async function opened(words: string, url: unknown, ask: Context['ask'], key: str
   return answer === 'done' ? { action: 'accept' } : DECLINED
 }
 
-/** Waits for the end of a task, which costs none of the tool's time, and answers what it asks in between. */
+/**
+ * Waits for the end of a task, which costs none of the tool's time, and answers what it asks in between. A server that
+ * is away meanwhile is asked again, until nobody waits for the call any more.
+ */
 async function ofTask(
   server: string,
-  { round, taskId, answered: before = {} }: Held,
-  { ask, isLater }: { ask: AskServer; isLater: boolean },
+  { round, taskId, answered: before = {} }: Held & { readonly taskId: string },
+  { ask, passes, isLater }: Asking & { isLater: boolean },
   context: Context,
 ): Promise<Fields> {
-  const { note, untimed } = notesOf(context)
+  const { note } = notesOf(context)
   const { signal } = context
+  const heard = async (method: string, params: Fields) => {
+    for (let ms = LEAST_POLL_MS; ; ms = Math.min(ms * 2, MOST_POLL_MS)) {
+      try {
+        return await ask(method, params, true)
+      } catch (error) {
+        if (signal.aborted || !passes(error)) throw error
+        await systemClock.sleep(ms, signal)
+      }
+    }
+  }
   let answered = before
   let unsent = isLater // the answers of an earlier process may not have come
   try {
     for (;;) {
-      const task = await ask('tasks/get', { taskId }, true)
+      const task = await heard('tasks/get', { taskId })
       const { status, result, error, statusMessage, pollIntervalMs } = task
       if (status === 'completed') return Object(result) as Fields
       if (status === 'failed' || status === 'cancelled') {
         const why = [Object(error).message, statusMessage].find((each) => typeof each === 'string')
-        throw new RoundError(`its task ${status === 'failed' ? 'failed' : 'was cancelled'}${why ? `: ${why}` : ''}`)
+        throw new EndedTaskError(`its task ${status === 'failed' ? 'failed' : 'was cancelled'}${why ? `: ${why}` : ''}`)
       }
       const open = status === 'input_required' ? Object.entries(Object(task.inputRequests) as Fields) : []
       const asked = open.filter(([key]) => !Object.hasOwn(answered, key)) // it may still show what is answered
@@ -146,21 +173,19 @@ async function ofTask(
       answered = { ...answered, ...answers }
       if (asked.length > 0) await note({ round, taskId, answered })
       if (open.length > 0 && Object.keys(inputResponses).length > 0) {
-        await ask('tasks/update', { taskId, inputResponses }, true)
+        await heard('tasks/update', { taskId, inputResponses })
         unsent = false
       }
       const wanted = typeof pollIntervalMs === 'number' ? pollIntervalMs : DEFAULT_POLL_MS
-      const ms = Math.min(Math.max(wanted, LEAST_POLL_MS), MOST_POLL_MS)
-      await untimed(() => systemClock.sleep(ms, signal))
+      await systemClock.sleep(Math.min(Math.max(wanted, LEAST_POLL_MS), MOST_POLL_MS), signal)
     }
   } catch (error) {
-    if (signal.aborted && ENDS.has(Object(signal.reason).code))
+    if (error instanceof EndedTaskError) throw error
+    if (!signal.aborted || ENDS.has(Object(signal.reason).code))
       void ask('tasks/cancel', { taskId }, true).catch(() => {})
-    if (isLater && Object(error).code === UNKNOWN_TASK) throw new LostTaskError('', { cause: error })
-    throw error
+    throw new LostTaskError('', { cause: error })
   }
 }
 
-const UNKNOWN_TASK = -32_602
 /** Codes of reasons for which nobody goes on with a call later. */
 const ENDS = new Set(['CANCELLED', 'TOOL_TIMEOUT', 'RUN_ABORTED', 'RUN_TIMEOUT', 'TURN_TIMEOUT'])

@@ -2,7 +2,7 @@
 import type { Client, ElicitResult as Elicited, RequestOptions } from '@modelcontextprotocol/client'
 import { onAbort } from '../shared/on-abort.ts'
 import { type Fields, isCutOff, passedParams, passedResult, passResults } from './loose.ts'
-import { type Context, elicited } from './rounds.ts'
+import { type Context, elicited, MOST_QUESTIONS } from './rounds.ts'
 import { type Era, nameOf } from './server-address.ts'
 import {
   type Fate,
@@ -64,16 +64,17 @@ async function begun(parts: SessionParts, signal: AbortSignal, era: Era): Promis
     { capabilities: OFFERED, versionNegotiation: { mode, probe: { timeoutMs: PROBE_MS } } },
   )
   client.onerror = parts.failed
-  const callers = new Set<Context>()
-  client.setRequestHandler('elicitation/create', { params: passedParams }, (params) =>
-    elicitedBy(parts, callers, params),
-  )
+  /** Calls under way, with how many questions are open for each. */
+  const callers = new Map<Context, number>()
   const line = lineTo(parts)
+  const passing = passResults(line)
+  client.setRequestHandler('elicitation/create', { params: passedParams }, (params) =>
+    elicitedBy(parts, callers, passing.runs, params),
+  )
   line.transport.onerror = (error) => {
     // the client listens when it has asked which years there are; over HTTP a refusal of that is no news
     if (!client.transport && 'command' in parts.server) parts.failed(error)
   }
-  passResults(line)
   let closing: Promise<void> | undefined
   const close = () => {
     closing ??= hangUp(client, line)
@@ -97,10 +98,14 @@ async function begun(parts: SessionParts, signal: AbortSignal, era: Era): Promis
       return client.transport === undefined
     },
     async underWay(context, work) {
-      callers.add(context)
+      callers.set(context, callers.get(context) ?? 0)
+      passing.runId = context.runId // of what is sent before it waits
       try {
-        return await work()
+        const done = work()
+        passing.runId = undefined
+        return await done
       } finally {
+        passing.runId = undefined
         callers.delete(context)
       }
     },
@@ -117,15 +122,32 @@ const OFFERED = {
 }
 
 /**
- * A server of 2025 asks in its connection, and does not say for which call. Where calls of several runs are under way,
- * nobody is asked, since it might be a person of another run.
+ * A server of 2025 asks in its connection, and does not say for which call. Where it may still work for calls of
+ * several runs, nobody is asked, since it might be a person of another run: also where a call was given up here.
  */
-async function elicitedBy({ server, failed }: SessionParts, callers: Set<Context>, params: Fields): Promise<Elicited> {
-  const runs = new Set([...callers].map(({ runId }) => runId))
-  const context = [...callers].at(-1)
-  if (context && runs.size === 1) return (await elicited(nameOf(server), params, context)) as unknown as Elicited
-  failed(new Error(`it asks a person while calls of ${runs.size} runs are under way: the question was cancelled`))
-  return { action: 'cancel' }
+async function elicitedBy(
+  { server, failed }: SessionParts,
+  callers: Map<Context, number>,
+  unanswered: ReadonlyMap<unknown, string>,
+  params: Fields,
+): Promise<Elicited> {
+  const runs = new Set([...unanswered.values(), ...[...callers.keys()].map(({ runId }) => runId)])
+  const [context, open = 0] = [...callers].at(-1) ?? []
+  const isUnclear = !context || runs.size !== 1
+  if (isUnclear || open === MOST_QUESTIONS) {
+    const why = isUnclear
+      ? `it asks a person while calls of ${runs.size} runs are under way, or given up and not answered`
+      : `it asks more than ${MOST_QUESTIONS} questions at once`
+    failed(new Error(`${why}: the question was cancelled`))
+    return { action: 'cancel' }
+  }
+  const count = (more: number) => callers.has(context) && callers.set(context, callers.get(context)! + more)
+  count(1)
+  try {
+    return (await elicited(nameOf(server), params, context)) as unknown as Elicited
+  } finally {
+    count(-1)
+  }
 }
 
 /** A server that keeps sessions is told that this one is over; one that does not answer is not waited for. */

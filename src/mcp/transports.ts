@@ -106,13 +106,17 @@ export function httpTransport(kit: HttpKit, { url, headers = {} }: HttpServer, r
       unread -= 1
     })
   }
-  // the protocol has 404 for a session that is over; the servers of its own packages also say 400, and why
-  const isLost = ({ status, data }: InstanceType<HttpKit['SdkHttpError']>) =>
-    (status === 404 && transport.sessionId !== undefined) ||
-    (status === 400 && /session|not initiali[sz]ed/i.test(String(data.text)))
+  // the protocol has 404 for a session that is over; servers also have other ways to say it
+  const isLost = (error: unknown): boolean => {
+    if (transport.sessionId === undefined) return false
+    const { code, message }: { code?: unknown; message?: unknown } = Object(error)
+    if (!(error instanceof kit.SdkHttpError)) return code === NO_SESSION && LOST_SESSION.test(String(message))
+    const { status, data } = error
+    return status === 404 || status === 410 || (/^[45]00$/.test(`${status}`) && LOST_SESSION.test(String(data.text)))
+  }
   const fateOf = (error: unknown): Fate => {
+    if (isLost(error)) return 'lost'
     if (error instanceof kit.SdkHttpError) {
-      if (isLost(error)) return 'lost'
       return error.status === 429 || error.status === 503
         ? 'refused'
         : GATEWAYS.test(`${error.status}`)
@@ -123,6 +127,20 @@ export function httpTransport(kit: HttpKit, { url, headers = {} }: HttpServer, r
     return error instanceof TypeError || isClosed(kit, error) ? 'unclear' : 'answered' // fetch throws TypeError alone
   }
   return { transport, end, fateOf, retryAfterMs: () => retryAfterMs, leave: () => transport.terminateSession() }
+}
+
+/** Code of an error with which servers say that they know no such session; others say with it that time is up. */
+const NO_SESSION = -32_001
+/** Words of servers that know a session no more: other refusals, of an argument say, name sessions too. */
+const LOST_SESSION =
+  /(no valid|no such|invalid|missing|unknown|expired) (mcp[- ])?session|session([- ]id)?:? (is |was |has )?(not found|not valid|invalid|unknown|expired|closed|terminated|missing|required|does not exist|no longer)|not initiali[sz]ed/i
+const INTERNAL_ERROR = -32_603
+
+/** Checks whether a request that failed may be answered when it is made again later: it was no answer to it. */
+export function isPassing(error: unknown, { SdkHttpError }: Pick<Sdk, 'SdkHttpError'>): boolean {
+  if (error instanceof SdkHttpError) return Number(error.status) >= 500 || /^4(04|08|10|25|29)$/.test(`${error.status}`)
+  const { code }: { code?: unknown } = Object(error)
+  return typeof code !== 'number' || code === INTERNAL_ERROR || code === NO_SESSION
 }
 
 /** Returns the status that a server answered in place of a result, and its words; undefined for any other error. */

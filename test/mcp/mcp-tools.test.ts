@@ -629,6 +629,9 @@ const lost: Refusal[] = [
   { status: 400, body: rpcError('Bad Request: No valid session ID provided') },
   { status: 400, body: rpcError('Bad Request: Server not initialized') },
   { status: 400, body: 'Missing SESSION id' },
+  { status: 410 },
+  { status: 500, body: '{"error":"Error POSTing to endpoint: Bad Request: No valid session ID provided"}' },
+  { status: 200, body: '{"error":{"code":-32001,"message":"Session not found"}}' },
 ]
 
 for (const each of lost)
@@ -692,6 +695,7 @@ t.test('other refusals are not repeated', async (t) => {
   const { call } = await connected(t, { url: server.url })
   for (const [status, body, said] of [
     [400, rpcError('Bad Request: no such tool'), '400 Bad Request: Bad Request: no such tool'],
+    [400, 'argument sessionDate must be a date', '400 Bad Request: argument sessionDate must be a date'],
     [401, '', '401 Unauthorized; send what it asks for in headers'],
     [403, '{"error":"insufficient_scope","error_description":"read only"}', '403 Forbidden: read only; send'],
     [500, '<html><h1>Oops</h1></html>', '500 Internal Server Error'],

@@ -6,10 +6,19 @@ interface Test {
   teardown(end: () => unknown): unknown
 }
 
-/** An answer in place of a result. Status 0: the connection is cut; 200: a stream that ends without an answer. */
+/**
+ * An answer in place of a result. Status 0: the connection is cut; 200: a stream that ends without an answer, or an
+ * error of the protocol that is its body.
+ */
 export interface Refusal {
   status: number
   body?: string
+}
+
+export interface Params {
+  cursor?: string
+  arguments?: Record<string, unknown>
+  requestState?: string
 }
 
 export interface PlainServer {
@@ -19,7 +28,7 @@ export interface PlainServer {
   /** Pages of its tools, by their cursors; the first one has ''. */
   pages: Record<string, { tools: unknown; nextCursor?: unknown }>
   /** The result of a call, in place of its own. */
-  said?: object
+  said?: object | ((method: string, params: Params) => object | Promise<object>)
   /** Speaks 2026 alone. */
   isModern: boolean
   /** Forgets all sessions, as a restart does. */
@@ -53,12 +62,16 @@ export async function plainHttp(t: Test, tools: unknown = [{ name: 'echo', input
     const { id, method, params } = JSON.parse((await request.toArray()).join('')) as {
       id?: number
       method: string
-      params?: { cursor?: string; arguments?: unknown }
+      params?: Params
     }
     const isKnown = server.isModern || request.headers['mcp-session-id'] === `s${generation}` || method === 'initialize'
     const refusal = server.refuses(method) ?? (isKnown ? undefined : server.lost)
     if (id !== undefined) server.asked.push(refusal ? `${method}!` : method)
     if (refusal?.status === 0) return void response.destroy()
+    if (refusal?.status === 200 && refusal.body)
+      return void response
+        .writeHead(200, { 'content-type': 'application/json' })
+        .end(JSON.stringify({ jsonrpc: '2.0', id, ...JSON.parse(refusal.body) }))
     if (refusal?.status === 200) return void response.writeHead(200, { 'content-type': 'text/event-stream' }).end()
     if (refusal) return void response.writeHead(refusal.status).end(refusal.body)
     if (id === undefined) return void response.writeHead(202).end()
@@ -69,7 +82,9 @@ export async function plainHttp(t: Test, tools: unknown = [{ name: 'echo', input
           ? server.pages[params?.cursor ?? '']
           : method === 'server/discover' && server.isModern
             ? discovered
-            : (server.said ?? { content: [{ type: 'text', text: JSON.stringify(params?.arguments) }] })
+            : typeof server.said === 'function'
+              ? await server.said(method, params ?? {})
+              : (server.said ?? { content: [{ type: 'text', text: JSON.stringify(params?.arguments) }] })
     response
       .writeHead(200, { 'content-type': 'application/json', 'mcp-session-id': `s${generation}` })
       .end(JSON.stringify({ jsonrpc: '2.0', id, result: { ...(server.isModern && COMPLETE), ...result } }))

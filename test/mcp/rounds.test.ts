@@ -7,30 +7,42 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
 import t from 'tap'
+import type { ToolContext } from '../../src/actors/definition/tool.ts'
 import { createTeam, type Run } from '../../src/index.ts'
 import { type McpServer, mcpTools } from '../../src/mcp/index.ts'
 import { silent } from '../kit/team.ts'
 import { asked, type Call, callerModule, ledger } from '../toolbox/desk.ts'
+import { connected } from './connected.ts'
 import { modernHttp } from './modern-http-server.ts'
+import { plainHttp, type Refusal } from './plain-http-server.ts'
 
 const modern = fileURLToPath(new URL('../fixtures/mcp/modern.js', import.meta.url))
 const held = fileURLToPath(new URL('../fixtures/mcp/held-team.js', import.meta.url))
 
 /** A run in which an agent calls that tool of the server. */
-async function called(t: Test, server: McpServer, tool: string, input: object) {
-  const { tools, close } = await mcpTools(server)
+async function called(
+  t: Test,
+  server: McpServer,
+  tool: string,
+  input: object,
+  { timeoutMs, path, env = [] }: { timeoutMs?: number; path?: string; env?: string[] } = {},
+) {
+  const { tools, close } = await mcpTools(server, timeoutMs ? { timeoutMs } : {})
   const team = createTeam({
-    agents: [{ name: 'ann', module: callerModule, tools }],
+    agents: [{ name: 'ann', module: callerModule, tools, env }],
     orchestration: {
       strategy: 'custom',
       run: async (script, call) => JSON.stringify((await script.request('ann', call)).structuredData),
     },
+    ...(path && { stateManagement: { path } }),
     threads: { warmSpares: 0 },
     logger: silent,
   })
   t.teardown(close)
   t.teardown(() => team.close())
-  return { team, run: team.launch(asked(tool, input)) }
+  await team.start()
+  const before = team.getRun('one') as Run<undefined> | undefined
+  return { team, run: before ?? team.launch(asked(tool, input), { runId: 'one' }) }
 }
 
 async function outcomeOf(run: Run): Promise<Call | undefined> {
@@ -110,6 +122,163 @@ t.test('the server is told that nobody waits for a task any more', async (t) => 
   await run.result
   while (keys().length < 2) await new Promise((resolve) => setImmediate(resolve))
   t.match(keys(), ['begun', /^cancel t/])
+})
+
+const task = { resultType: 'task', taskId: 't', pollIntervalMs: 1 }
+const working = { status: 'working', pollIntervalMs: 1 }
+const completed = { status: 'completed', result: { content: [{ type: 'text', text: 'done' }] } }
+
+t.test('a team that is closed leaves a task to the next process, which makes no call of its own', async (t) => {
+  const server = await plainHttp(t)
+  const path = mkdtempSync(join(tmpdir(), 'dramatis-held-'))
+  t.teardown(() => rmSync(path, { recursive: true, force: true }))
+  let status: object = working
+  let polled = () => {}
+  const isPolled = new Promise<void>((resolve) => {
+    polled = resolve
+  })
+  server.said = (method) => {
+    if (method === 'tasks/get') polled()
+    return method === 'tools/call' ? task : status
+  }
+  const { team } = await called(t, { url: server.url }, 'echo', {}, { path })
+  await isPolled
+  await team.close()
+  status = completed
+  const { run } = await called(t, { url: server.url }, 'echo', {}, { path })
+  t.match(await outcomeOf(run), { output: 'done' })
+  t.equal(server.asked.filter((method) => method === 'tools/call').length, 1)
+  t.notOk(server.asked.includes('tasks/cancel'), server.asked.join())
+})
+
+const rpc = (code: number) => ({ status: 200, body: JSON.stringify({ error: { code, message: 'so' } }) })
+
+/** How a server refuses to say how far a task is, how often, and what comes of the call. */
+const troubles: [how: Refusal | undefined, times: number, outcome: object][] = [
+  [{ status: 0 }, 5, { content: [{ text: 'done' }] }],
+  [{ status: 500 }, 1, { content: [{ text: 'done' }] }],
+  [{ status: 404 }, 3, { content: [{ text: 'done' }] }],
+  [rpc(-32_603), 1, { content: [{ text: 'done' }] }],
+  [
+    rpc(-32_602),
+    1,
+    { code: 'OUTCOME_UNKNOWN', message: /said no more of its task \(.*-32602.* while its tool "echo"/ },
+  ],
+  [{ status: 401 }, 1, { code: 'OUTCOME_UNKNOWN', message: /it answered 401 Unauthorized/ }],
+  [undefined, 0, { code: 'TOOL_FAILED', message: /its task failed: too hot/ }],
+]
+
+for (const [how, times, outcome] of troubles)
+  t.test(`a server that says ${JSON.stringify(how)} ${times} times of a task that it works on`, async (t) => {
+    const server = await plainHttp(t)
+    const { call } = await connected(t, { url: server.url })
+    const failed = { status: 'failed', statusMessage: 'too hot' }
+    let left = times
+    server.said = (method) => (method === 'tools/call' ? task : how ? completed : failed)
+    server.refuses = (method) => (method === 'tasks/get' && left-- > 0 ? how : undefined)
+    t.match(await call('echo').catch((error: unknown) => error), outcome)
+  })
+
+t.test('questions about a task cost none of the time of its tool', async (t) => {
+  const server = await plainHttp(t)
+  const timeoutMs = 2_000
+  server.said = async (method) => {
+    if (method === 'tools/call') return task
+    await new Promise((resolve) => setTimeout(resolve, timeoutMs + 500))
+    return completed
+  }
+  const { run } = await called(t, { url: server.url }, 'echo', {}, { timeoutMs })
+  t.match(await outcomeOf(run), { output: 'done' })
+})
+
+t.test('a state of the server with a granted key in it comes back as it was, after a restart too', async (t) => {
+  process.env.MCP_TEST_KEY = 'key-abcdef-123456'
+  t.teardown(() => delete process.env.MCP_TEST_KEY)
+  const server = await plainHttp(t)
+  const path = mkdtempSync(join(tmpdir(), 'dramatis-held-'))
+  t.teardown(() => rmSync(path, { recursive: true, force: true }))
+  const inputRequests = { a: { method: 'elicitation/create', params: { message: 'Sure?' } } }
+  server.said = (_method, { requestState, arguments: given }) =>
+    requestState === undefined
+      ? { resultType: 'input_required', requestState: `of ${String(given?.token)}`, inputRequests }
+      : { content: [{ type: 'text', text: String(requestState === `of ${String(given?.token)}`) }] }
+  const more = { path, env: ['MCP_TEST_KEY'] }
+  const first = await called(t, { url: server.url }, 'echo', { token: process.env.MCP_TEST_KEY }, more)
+  for await (const event of first.run.events({ types: ['question'] })) if (event.type === 'question') break
+  await first.team.close()
+  const { team, run } = await called(t, { url: server.url }, 'echo', {}, more)
+  while (team.questions('one').length === 0) await new Promise((resolve) => setImmediate(resolve))
+  await run.answer(team.questions('one')[0]!.questionId, 'yes')
+  t.match(await outcomeOf(run), { output: 'true' })
+})
+
+/** A server of 2025 over stdio that asks in its connection: `ask` has it ask for a call that it does not answer then. */
+const ASKER = `
+  const say = (message) => console.log(JSON.stringify({ jsonrpc: '2.0', ...message }))
+  const text = (said) => ({ content: [{ type: 'text', text: JSON.stringify(said) }] })
+  const results = {
+    initialize: { protocolVersion: '2025-06-18', capabilities: { tools: {} }, serverInfo: { name: 's', version: '1' } },
+    'tools/list': { tools: ['keep', 'ask', 'answer', 'sum'].map((name) => ({ name, inputSchema: { type: 'object' } })) },
+  }
+  let kept, asked
+  const answers = []
+  require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
+    const { id, method, params, result, error } = JSON.parse(line)
+    const question = (of) => say({ id: of, method: 'elicitation/create', params: { message: 'Pay?', requestedSchema: { type: 'object', properties: {} } } })
+    if (results[method]) say({ id, result: results[method] })
+    else if (method === 'tools/call' && params.name === 'keep') kept = id
+    else if (method === 'tools/call' && params.name === 'answer') {
+      say({ id: kept, result: text('late') })
+      say({ id, result: text('answered') })
+    } else if (method === 'tools/call') {
+      asked = { id, count: params.arguments.count ?? 1 }
+      answers.length = 0
+      for (let at = 0; at < asked.count; at += 1) question('q' + at)
+    } else if (method === undefined) {
+      answers.push(result ? result.action : error)
+      const isEnough = answers.length === asked.count || answers[0] === 'cancel'
+      if (isEnough) say({ id: asked.id, result: text(answers[0]) })
+    } else if (method && id !== undefined) say({ id, error: { code: -32601, message: 'no such method' } })
+  })`
+
+async function asker(t: Test) {
+  const server: McpServer = { command: process.execPath, args: ['-e', ASKER], era: '2025' }
+  const { call } = await connected(t, server)
+  return async (tool: string, input: object, more: Partial<ToolContext>) =>
+    ((await call(tool, input, more)).content as { text: string }[])[0]!.text
+}
+
+t.test('a server of 2025 that may still work for a call that was given up asks nobody of another run', async (t) => {
+  const call = await asker(t)
+  const late = new AbortController()
+  const given = call('keep', {}, { runId: 'ann', signal: late.signal })
+  late.abort(new Error('too late'))
+  await t.rejects(given)
+  const bob = { runId: 'bob', ask: async () => 'yes' }
+  t.equal(await call('ask', {}, bob), '"cancel"')
+  t.equal(await call('answer', {}, bob), '"answered"')
+  t.equal(await call('ask', {}, bob), '"accept"', 'its late answer has come')
+})
+
+t.test('a server puts at most 20 questions to people at once', async (t) => {
+  const call = await asker(t)
+  let asked = 0
+  const ask = () => {
+    asked += 1
+    return new Promise<string>(() => {})
+  }
+  t.equal(await call('ask', { count: 21 }, { runId: 'one', ask }), '"cancel"')
+  t.equal(asked, 20)
+  const server = await plainHttp(t)
+  const request = { method: 'elicitation/create', params: { message: 'Sure?' } }
+  const inputRequests = Object.fromEntries(Array.from({ length: 21 }, (_, at) => [`q${at}`, request]))
+  server.said = { resultType: 'input_required', inputRequests }
+  const http = await connected(t, { url: server.url })
+  await t.rejects(http.call('echo', {}, { ask }), {
+    code: 'TOOL_FAILED',
+    message: /it asks 21 questions at once; at most 20/,
+  })
+  t.equal(asked, 20)
 })
 
 /** Where the service dies, and whether the outcome may be unknown then; and the effects of each tool. */

@@ -138,7 +138,7 @@ export interface OpenCall {
   readonly verb: string
   /** Sync point, key, tool, agent or model that the call concerns. */
   readonly subject: string | undefined
-  readonly withdrawn: AbortController
+  readonly withdraw: () => void
   /** Settles the call with an error from outside. */
   readonly fail: (error: DramatisError) => void
   /** True if the turn does not wait for others during this call. */
@@ -349,7 +349,7 @@ export class Agent {
   cancelCall(correlation: number): void {
     const call = this.calls.get(correlation)
     this.calls.delete(correlation)
-    call?.withdrawn.abort()
+    call?.withdraw()
   }
 
   /** Number of runs with a message at this instance, where each message is of another run. */

@@ -214,6 +214,8 @@ export abstract class Core<Options extends CoreOptions = CoreOptions> {
   readonly repairs: WordRepairs
   /** True when a team that closes lets steps end that may not be repeated: no other of that kind begins here. */
   isHandingOver = false
+  /** Why this process gives its runs up, which a later one goes on with. */
+  interruption: DramatisError | undefined
 
   constructor(options: Options) {
     const { clock, logger, redactor, limits, capacity, maxStoredBytes, newcomer } = options

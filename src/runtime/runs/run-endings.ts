@@ -11,6 +11,7 @@ import {
   ReplyInvalidError,
   RunAbortedError,
   RunTimeoutError,
+  TeamClosedError,
 } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
 import { queueMicrotask } from '../../shared/timers.ts'
@@ -473,6 +474,7 @@ export class RunEndings {
   /** Ends all runs for their callers, because the durable log is lost. A later process can go on with them. */
   interrupt(error: DramatisError): void {
     this.lost = error
+    this.#supervisor.interruption = error
     this.#interrupted.leave(error)
     for (const entry of this.#entries.line.all) this.end(entry, { error }, 'interrupted')
     this.#ended.abortAll(error)
@@ -482,6 +484,8 @@ export class RunEndings {
   abortAll(error: DramatisError): void {
     const { journal } = this.#supervisor
     const isDurable = journal.isKept
+    const text = 'The team was closed; a later process goes on with its runs.'
+    if (isDurable) this.#supervisor.interruption = new TeamClosedError(text, {})
     this.#interrupted.leave(error)
     for (const entry of this.#entries.line.all) {
       journal.record(entry.handle.state, { kind: 'run.aborted', reason: error.message })

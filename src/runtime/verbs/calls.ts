@@ -67,6 +67,7 @@ export class HostCalls {
     const { content: operation, data } = readBody(memory, at)
     const args = (data === undefined ? {} : jsonIn(data)) as Arguments & Record<string, unknown>
     const withdrawn = new AbortController()
+    const withdraw = () => withdrawn.abort(this.#core.interruption)
     const settle = (result: unknown, error: DramatisError | undefined) => {
       if (!agent.calls.delete(correlation)) return
       const fields = { kind: RESULT, sender: 0, recipient: agent.index, run: run.index, turn, correlation }
@@ -84,13 +85,13 @@ export class HostCalls {
       since: this.#core.clock.now(),
       verb: operation,
       subject: subjectOf(args),
-      withdrawn,
+      withdraw,
       isOwnWork: OWN_WORK.has(operation),
       ofPerson: false,
       waitsFor: waitingOf(memory, at) & SIGNALLED ? undefined : waitsFor(operation, args),
       fail: (error) => {
         settle(undefined, error)
-        withdrawn.abort()
+        withdraw()
       },
     })
     const callId = idOf(memory, at)

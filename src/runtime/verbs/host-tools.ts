@@ -329,6 +329,7 @@ export class HostTools {
 
   #caller(waiter: VerbWaiter, call: Begun, signal: AbortSignal, keys: GrantedKeys | undefined): ToolCaller {
     const { agent, run } = waiter
+    const state = this.held.get(call.callId)?.state
     const { clock, logger } = this.#core
     const asked = new Set<string>()
     return {
@@ -341,7 +342,7 @@ export class HostTools {
       signal,
       timer: (ms, task, limit) => clock.timer(ms, task, limit),
       notes: {
-        state: this.held.get(call.callId)?.state,
+        state: state !== undefined && keys ? keys.filled(state) : state,
         note: async (given, { mayHaveRun = false } = {}) => {
           const state = keys ? keys.data(given as object) : given
           const { agent: name, callId, tool } = call
