@@ -20,11 +20,12 @@ import { beginSession, NO_LIMIT, type Session } from './session.ts'
 import { answeredBy, isPassing } from './transports.ts'
 
 const LONGEST_PRINT = 16_384
-const MOST_A_MINUTE = MIB
+const PRINTED = { most: MIB, what: 'prints more than 1 MiB a minute' }
+const FAILED = { most: 16_384, what: 'fails more often than is told' }
 const MINUTE_MS = 60_000
 
-/** Passes on at most 1 MiB a minute, and says once that the rest of a minute is left out. */
-function printedOn(tell: (text: string) => void): (text: Buffer) => void {
+/** Passes on at most as many bytes a minute, and says once that the rest of a minute is left out. */
+function printedOn(tell: (text: string) => void, { most, what } = PRINTED): (text: Buffer) => void {
   let since = Number.NEGATIVE_INFINITY
   let bytes = 0
   return (text) => {
@@ -35,8 +36,8 @@ function printedOn(tell: (text: string) => void): (text: Buffer) => void {
     }
     const before = bytes
     bytes += text.length
-    if (bytes <= MOST_A_MINUTE) tell(text.subarray(0, LONGEST_PRINT).toString().trimEnd())
-    else if (before <= MOST_A_MINUTE) tell('it prints more than 1 MiB a minute: the rest of this minute is left out')
+    if (bytes <= most) tell(text.subarray(0, LONGEST_PRINT).toString().trimEnd())
+    else if (before <= most) tell(`it ${what}: the rest of this minute is left out`)
   }
 }
 
@@ -78,6 +79,9 @@ class Endpoint {
   /** Begins a session. It adds to the name how the server calls itself: several may be started by one command. */
   async begin(signal: AbortSignal): Promise<Session> {
     const { logger } = this.#options
+    const warn = (error: string) =>
+      logger?.warn({ server: this.name, error }, 'an MCP server or the connection to it failed')
+    const failed = printedOn(warn, FAILED)
     const session = await beginSession(
       {
         kit: this.#kit,
@@ -87,11 +91,7 @@ class Endpoint {
           this.end(new Unusable(`it ${what}, so the connection to it was ended`))
           return this.ended.reason as Error
         },
-        failed: (error) =>
-          logger?.warn(
-            { server: this.name, error: this.wordsOf(error) },
-            'an MCP server or the connection to it failed',
-          ),
+        failed: (error) => failed(Buffer.from(this.wordsOf(error).slice(0, LONGEST_REASON))),
         printed: logger && printedOn((text) => logger.info({ server: this.name }, text)),
       },
       signal,
@@ -138,8 +138,12 @@ class Endpoint {
       if (code !== 'ENOENT') return describe(error)
       return 'there is no such command; it is looked for in the PATH of its own environment (env.PATH), or by an absolute path'
     }
+    return this.clean(answeredBy(error, this.#kit) ?? describe(error))
+  }
+
+  clean(text: string): string {
+    if ('command' in this.#server) return text
     const { url, headers = {} } = this.#server
-    const text = answeredBy(error, this.#kit) ?? describe(error)
     return Object.values(headers)
       .flatMap((value) => [value, ...value.split(' ')]) // the token alone, too
       .filter((secret) => secret.length >= SHORTEST_SECRET)
@@ -238,7 +242,9 @@ export interface Connection {
    * Rejects with `ToolFailedError` where the server refuses it, or is gone, and with `OutcomeUnknownError` where it may
    * have been done and may not be done twice.
    */
-  call(tool: string, input: unknown, context: ToolContext): Promise<Fields>
+  call(tool: string, input: unknown, context: ToolContext, timeoutMs?: number): Promise<Fields>
+  /** Returns a text of the server without what may be a secret. */
+  clean(text: string): string
   close(): Promise<void>
 }
 
@@ -314,7 +320,7 @@ export async function connect(server: McpServer, options: ConnectOptions): Promi
     get offer() {
       return offer
     },
-    async call(tool, input, context) {
+    async call(tool, input, context, timeoutMs = NO_LIMIT) {
       const { idempotencyKey, signal, progress } = context
       const either = anyAborted([signal, ended])
       const params = { name: tool, arguments: input, _meta: { [KEY_FIELD]: idempotencyKey } }
@@ -330,7 +336,7 @@ export async function connect(server: McpServer, options: ConnectOptions): Promi
           const limitMs = LIMITS_MS.get(method)
           const until = method === 'tasks/cancel' ? ended : either.signal // it is sent when the call is over
           return within(limitMs, until, (limited) =>
-            link.use(limited, isRepeatable, async (session) => {
+            link.use(limited, { mayRepeat: isRepeatable, withinMs: limitMs ?? timeoutMs }, async (session) => {
               if (!limitMs && !offered(tool)) throw new Unusable('the server has it no more')
               return await session.underWay(context, () => session.ask(method, given, { ...options, signal: limited }))
             }),
@@ -355,6 +361,7 @@ export async function connect(server: McpServer, options: ConnectOptions): Promi
         either.forget()
       }
     },
+    clean: (text) => endpoint.clean(text),
     close() {
       endpoint.end(new Error(GONE))
       return link.close()

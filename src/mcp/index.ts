@@ -186,8 +186,8 @@ function toolOf(
     outside: true,
     ...limits,
     async run(given, context) {
-      const result = await connection.call(theirs, given, context)
-      const said = outputOf(name, result)
+      const result = await connection.call(theirs, given, context, limits.timeoutMs)
+      const said = outputOf(name, result, connection.clean)
       if (output && (result.structuredContent ?? undefined) !== undefined) await noteMisfit(output, said, context)
       return said
     },

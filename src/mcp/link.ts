@@ -33,7 +33,11 @@ export class Link {
    * Does something in the current session: again where it was not done. Where it may be, it is done again if it
    * `mayRepeat`; else it rejects with `UnclearError`.
    */
-  async use<T>(signal: AbortSignal, mayRepeat: boolean, work: (session: Session) => Promise<T>): Promise<T> {
+  async use<T>(
+    signal: AbortSignal,
+    { mayRepeat, withinMs }: { mayRepeat: boolean; withinMs: number },
+    work: (session: Session) => Promise<T>,
+  ): Promise<T> {
     let losses = 0
     for (let again = 0; ; again += 1) {
       if (this.#current.isOver && !this.#ended.aborted) await unlessAborted(signal, this.#replace(this.#current))
@@ -44,9 +48,11 @@ export class Link {
       } catch (error) {
         const fate = signal.aborted ? 'answered' : session.fateOf(error)
         if (fate === 'unclear' && !mayRepeat) throw new UnclearError('', { cause: error })
+        const later = fate === 'lost' ? 0 : session.retryAfterMs()
+        if (later >= withinMs) throw error // nobody waits that long
         if (fate === 'answered' || again === MOST_AGAIN || (fate === 'lost' && ++losses > 1)) throw error
         if (fate === 'lost') await unlessAborted(signal, this.#replace(session))
-        else await systemClock.sleep(Math.max(FIRST_WAIT_MS * 2 ** again, session.retryAfterMs()), signal)
+        else await systemClock.sleep(Math.max(FIRST_WAIT_MS * 2 ** again, later), signal)
       } finally {
         this.#count(session, -1)
       }

@@ -223,12 +223,12 @@ function plainName(name: string): string {
  *
  * @throws ToolFailedError for a result that says that it is an error.
  */
-export function outputOf(tool: string, result: Fields): unknown {
+export function outputOf(tool: string, result: Fields, clean: (text: string) => string): unknown {
   const { content: given, structuredContent, isError, toolResult } = result
   const content = Array.isArray(given) ? (given as unknown[]) : []
   const texts = content.flatMap((part) => textOf(part) ?? [])
   if (isError === true) {
-    const text = texts.join('\n') || 'it said nothing of why'
+    const text = clean(texts.join('\n')) || 'it said nothing of why'
     throw new ToolFailedError(`Tool "${tool}" failed: ${text}`, { tool })
   }
   if (structuredContent !== undefined && structuredContent !== null) return structuredContent

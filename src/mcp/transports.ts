@@ -222,6 +222,8 @@ const MOST_NOISE = 10_000
 const SLICE_LINES = 64
 /** Time in ms that a server has to exit by itself, and then after it was told to. */
 const LEAVE_MS = 2_000
+/** Time in ms for what a server that is gone has written to be read. */
+const PIPES_MS = 1_000
 
 type Child = ChildProcessByStdio<Writable, Readable, Readable | null>
 
@@ -277,6 +279,8 @@ export class StdioTransport implements Transport {
     })
     child.on('error', (error) => this.onerror?.(error))
     child.once('close', () => this.#over())
+    // a process that the server started may have its pipes, and live on
+    child.once('exit', () => void systemClock.timer(PIPES_MS, () => this.#over()))
     child.stdin.on('error', (error) => this.onerror?.(error))
     const failed = (error: unknown) => this.onerror?.(error as Error)
     this.#read(child.stdout).catch(failed)
@@ -290,6 +294,8 @@ export class StdioTransport implements Transport {
       if (!this.#child || this.#isOver) return reject(new NotSentError('Not connected'))
       const isCounted = isAnswer(message)
       if (isCounted && this.#unread === MOST_UNREAD) return reject(this.end(notRead))
+      if (this.#child.stdin.writableLength > LONGEST_LINE)
+        return reject(this.end(`does not read the ${LONGEST_LINE / MIB} MiB sent to it`))
       if (isCounted) this.#unread += 1
       this.#child.stdin.write(this.#parts.kit.serializeMessage(message), () => {
         if (isCounted) this.#unread -= 1

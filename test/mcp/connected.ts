@@ -11,7 +11,7 @@ export async function connected(t: Test, server: McpServer, logger?: Logger) {
   const connection = await connect(server, { timeoutMs: 120_000, logger })
   t.teardown(() => connection.close())
   const { signal } = new AbortController()
-  const call = (tool: string, input: object = {}, more: Partial<ToolContext> = {}) =>
-    connection.call(tool, input, { signal, progress: () => {}, ...more } as unknown as ToolContext)
+  const call = (tool: string, input: object = {}, more: Partial<ToolContext> = {}, timeoutMs?: number) =>
+    connection.call(tool, input, { signal, progress: () => {}, ...more } as unknown as ToolContext, timeoutMs)
   return { connection, call }
 }

@@ -795,3 +795,23 @@ t.test('a connection that is closed while another session begins leaves none ope
   await t.rejects(call('echo'), { message: 'failed: the server is gone; connect to it again with mcpTools' })
   await closing
 })
+
+t.test(
+  'a server that wants to be asked later than anybody waits: the call fails at once, with its status',
+  async (t) => {
+    const server = await plainHttp(t)
+    const { call } = await connected(t, { url: server.url })
+    server.asked.length = 0
+  server.refuses = () => ({ status: 429, headers: { 'retry-after': '3600' } })
+    await t.rejects(call('echo', {}, {}, 30_000), { code: 'TOOL_FAILED', message: /it answered 429/ })
+    t.same(server.asked, ['tools/call!'])
+  },
+)
+
+t.test('an error that a server says holds no header', async (t) => {
+  const server = await plainHttp(t)
+  server.said = { isError: true, content: [{ type: 'text', text: 'no right for abcdef-123' }] }
+  const { tools, close } = await mcpTools({ url: server.url, headers: { authorization: 'Bearer abcdef-123' } })
+  t.teardown(close)
+  t.match((await desk(t, tools).call('echo', {})).outcomes, [{ message: 'failed: no right for [header]' }])
+})

@@ -13,6 +13,7 @@ interface Test {
 export interface Refusal {
   status: number
   body?: string
+  headers?: Record<string, string>
 }
 
 export interface Params {
@@ -73,7 +74,7 @@ export async function plainHttp(t: Test, tools: unknown = [{ name: 'echo', input
         .writeHead(200, { 'content-type': 'application/json' })
         .end(JSON.stringify({ jsonrpc: '2.0', id, ...JSON.parse(refusal.body) }))
     if (refusal?.status === 200) return void response.writeHead(200, { 'content-type': 'text/event-stream' }).end()
-    if (refusal) return void response.writeHead(refusal.status).end(refusal.body)
+    if (refusal) return void response.writeHead(refusal.status, refusal.headers).end(refusal.body)
     if (id === undefined) return void response.writeHead(202).end()
     const result =
       method === 'initialize'

@@ -218,7 +218,7 @@ const ASKER = `
   const text = (said) => ({ content: [{ type: 'text', text: JSON.stringify(said) }] })
   const results = {
     initialize: { protocolVersion: '2025-06-18', capabilities: { tools: {} }, serverInfo: { name: 's', version: '1' } },
-    'tools/list': { tools: ['keep', 'ask', 'answer', 'sum'].map((name) => ({ name, inputSchema: { type: 'object' } })) },
+    'tools/list': { tools: ['keep', 'ask', 'answer', 'twice', 'stop', 'helper'].map((name) => ({ name, inputSchema: { type: 'object' } })) },
   }
   let kept, asked
   const answers = []
@@ -230,6 +230,13 @@ const ASKER = `
     else if (method === 'tools/call' && params.name === 'answer') {
       say({ id: kept, result: text('late') })
       say({ id, result: text('answered') })
+    } else if (method === 'tools/call' && params.name === 'stop') process.kill(process.pid, 'SIGSTOP')
+    else if (method === 'tools/call' && params.name === 'twice')
+      for (const of of [id, id, id + 1_000]) say({ id: of, result: text('x'.repeat(300_000)) })
+    else if (method === 'tools/call' && params.name === 'helper') {
+      const lives = 'process.stdin.resume().on("end", () => process.exit()); setTimeout(() => {}, 60_000)'
+      require('node:child_process').spawn(process.execPath, ['-e', lives], { stdio: 'inherit' })
+      process.exit()
     } else if (method === 'tools/call') {
       asked = { id, count: params.arguments.count ?? 1 }
       answers.length = 0
@@ -258,6 +265,24 @@ t.test('a server of 2025 that may still work for a call that was given up asks n
   t.equal(await call('ask', {}, bob), '"cancel"')
   t.equal(await call('answer', {}, bob), '"answered"')
   t.equal(await call('ask', {}, bob), '"accept"', 'its late answer has come')
+})
+
+t.test('answers that came before, or that nobody waits for, do no harm', async (t) => {
+  const call = await asker(t)
+  t.equal((await call('twice', {}, {})).length, 300_002)
+  t.equal((await call('twice', {}, {})).length, 300_002)
+})
+
+t.test('a server that does not read what is sent to it is given up at 16 MiB', async (t) => {
+  const call = await asker(t)
+  const input = { text: 'x'.repeat(2 ** 20) }
+  const calls = Array.from({ length: 20 }, (_, at) => call(at === 0 ? 'stop' : 'ask', input, {}))
+  for (const each of calls) await t.rejects(each, { message: /it does not read the 16 MiB sent to it/ })
+})
+
+t.test('a server that is gone is noticed, though what it started has its pipes', async (t) => {
+  const call = await asker(t)
+  await t.rejects(call('helper', {}, {}), { code: 'OUTCOME_UNKNOWN' })
 })
 
 t.test('a server puts at most 20 questions to people at once', async (t) => {
