@@ -802,7 +802,7 @@ t.test(
     const server = await plainHttp(t)
     const { call } = await connected(t, { url: server.url })
     server.asked.length = 0
-  server.refuses = () => ({ status: 429, headers: { 'retry-after': '3600' } })
+    server.refuses = () => ({ status: 429, headers: { 'retry-after': '3600' } })
     await t.rejects(call('echo', {}, {}, 30_000), { code: 'TOOL_FAILED', message: /it answered 429/ })
     t.same(server.asked, ['tools/call!'])
   },
