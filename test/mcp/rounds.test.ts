@@ -234,8 +234,8 @@ const ASKER = `
     else if (method === 'tools/call' && params.name === 'twice')
       for (const of of [id, id, id + 1_000]) say({ id: of, result: text('x'.repeat(300_000)) })
     else if (method === 'tools/call' && params.name === 'helper') {
-      const lives = 'process.stdin.resume().on("end", () => process.exit()); setTimeout(() => {}, 60_000)'
-      require('node:child_process').spawn(process.execPath, ['-e', lives], { stdio: 'inherit' })
+      const lives = 'process.stdout.on("error", () => process.exit()); setInterval(() => console.log(), 100)'
+      require('node:child_process').spawn(process.execPath, ['-e', lives], { stdio: ['ignore', 'inherit', 'ignore'] })
       process.exit()
     } else if (method === 'tools/call') {
       asked = { id, count: params.arguments.count ?? 1 }
