@@ -3,12 +3,16 @@
  * `@opentelemetry/api`.
  */
 import {
+  type Baggage,
+  type BaggageEntry,
+  baggageEntryMetadataFromString,
   type Context,
   context,
   createTraceState,
   type HrTime,
   isSpanContextValid,
   type MeterProvider,
+  propagation,
   ROOT_CONTEXT,
   type Span,
   SpanKind,
@@ -74,22 +78,24 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Telemetry {
     captureContent,
     active: () => context.active(),
     continued,
-    startSpan({ name, kind, at, parent, attributes }: SpanStart): TelemetrySpan {
+    startSpan({ name, kind, at, parent, link, attributes }: SpanStart): TelemetrySpan {
       const within = (parent as Context | undefined) ?? ROOT_CONTEXT
-      const options = { kind: KINDS[kind], startTime: timeFrom(at), attributes: mutable(attributes) }
+      const linked = link && trace.getSpanContext(link as Context)
+      const links = linked ? [{ context: linked }] : []
+      const options = { kind: KINDS[kind], startTime: timeFrom(at), attributes: mutable(attributes), links }
       const span = spanOf(tracer.startSpan(name, options, within), within)
-      return measure ? measured(span, { at, attributes }, measure) : span
+      return measure && kind !== 'server' ? measured(span, { at, attributes }, measure) : span
     },
   }
 }
 
-const KINDS = { internal: SpanKind.INTERNAL, client: SpanKind.CLIENT }
+const KINDS = { internal: SpanKind.INTERNAL, client: SpanKind.CLIENT, server: SpanKind.SERVER }
 
 function spanOf(span: Span, parent: Context): TelemetrySpan {
   const place = trace.setSpan(parent, span)
   return {
     place,
-    headers: headersOf(span),
+    headers: headersOf(span, place),
     set: (attributes) => void span.setAttributes(mutable(attributes)),
     event: (name, at, attributes) => void span.addEvent(name, mutable(attributes), timeFrom(at)),
     end(at, failed, message) {
@@ -186,7 +192,7 @@ const mutable = (attributes: SpanAttributes) =>
 /** https://www.w3.org/TR/trace-context/: of a version that comes later, what this one has of it. */
 const TRACEPARENT = /^(?!ff)([\da-f]{2})-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})(-.*)?$/
 
-function continued({ traceparent = '', tracestate }: TraceHeaders): TracePlace | undefined {
+function continued({ traceparent = '', tracestate, baggage }: TraceHeaders): TracePlace | undefined {
   const [, version, traceId = '', spanId = '', flags = '', more] = TRACEPARENT.exec(traceparent.trim()) ?? []
   if (version === '00' && more !== undefined) return undefined
   const spanContext = {
@@ -196,16 +202,46 @@ function continued({ traceparent = '', tracestate }: TraceHeaders): TracePlace |
     isRemote: true,
     ...(tracestate !== undefined && { traceState: createTraceState(tracestate) }),
   }
-  return isSpanContextValid(spanContext) ? trace.setSpanContext(ROOT_CONTEXT, spanContext) : undefined
+  if (!isSpanContextValid(spanContext)) return undefined
+  const place = trace.setSpanContext(ROOT_CONTEXT, spanContext)
+  return baggage === undefined ? place : propagation.setBaggage(place, baggageIn(baggage))
 }
 
-function headersOf(span: Span): TraceHeaders {
+/** https://www.w3.org/TR/baggage/: what is longer is passed along by nobody. */
+const LONGEST_BAGGAGE = 8_192
+
+function baggageIn(header: string): Baggage {
+  const entries: [string, BaggageEntry][] = []
+  for (const member of header.length > LONGEST_BAGGAGE ? [] : header.split(',')) {
+    const [, key, value, metadata] = /^\s*([^\s=;,]+)\s*=\s*([^\s;]*)\s*(?:;(.*))?$/.exec(member) ?? []
+    if (key === undefined || value === undefined) continue
+    try {
+      const more = metadata && { metadata: baggageEntryMetadataFromString(metadata.trim()) }
+      entries.push([key, { value: decodeURIComponent(value), ...more }])
+    } catch {} // a value that is not encoded says nothing
+  }
+  return propagation.createBaggage(Object.fromEntries(entries))
+}
+
+function baggageOf(place: Context): string {
+  const entries = propagation.getBaggage(place)?.getAllEntries() ?? []
+  const header = entries
+    .map(([key, { value, metadata }]) =>
+      [`${key}=${encodeURIComponent(value)}`, metadata?.toString()].filter(Boolean).join(';'),
+    )
+    .join(',')
+  return header.length > LONGEST_BAGGAGE ? '' : header
+}
+
+function headersOf(span: Span, place: Context): TraceHeaders {
   const spanContext = span.spanContext()
   if (!isSpanContextValid(spanContext)) return {} // without a provider there is nothing to go on with
   const { traceId, spanId, traceFlags, traceState } = spanContext
   const tracestate = traceState?.serialize()
+  const baggage = baggageOf(place)
   return {
     traceparent: `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, '0')}`,
     ...(tracestate && { tracestate }),
+    ...(baggage && { baggage }),
   }
 }

@@ -4,7 +4,7 @@ import { setMaxListeners } from 'node:events'
 import { setImmediate } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import type { Progress } from '@modelcontextprotocol/client'
-import type { Logger, ToolContext } from '../actors/definition/tool.ts'
+import { type Logger, notesOf, type ToolContext } from '../actors/definition/tool.ts'
 import { foreignSchema } from '../json-schema/foreign-schema.ts'
 import { MIB } from '../shared/answers.ts'
 import { systemClock } from '../shared/clock.ts'
@@ -323,7 +323,8 @@ export async function connect(server: McpServer, options: ConnectOptions): Promi
     async call(tool, input, context, timeoutMs = NO_LIMIT) {
       const { idempotencyKey, signal, progress } = context
       const either = anyAborted([signal, ended])
-      const params = { name: tool, arguments: input, _meta: { [KEY_FIELD]: idempotencyKey } }
+      const { span } = notesOf(context)
+      const params = { name: tool, arguments: input, _meta: { ...span?.headers, [KEY_FIELD]: idempotencyKey } }
       const options = {
         timeout: NO_LIMIT,
         onprogress: (said: Progress) =>
@@ -338,12 +339,15 @@ export async function connect(server: McpServer, options: ConnectOptions): Promi
           return within(limitMs, until, (limited) =>
             link.use(limited, { mayRepeat: isRepeatable, withinMs: limitMs ?? timeoutMs }, async (session) => {
               if (!limitMs && !offered(tool)) throw new Unusable('the server has it no more')
+              span?.set(session.attributes)
               return await session.underWay(context, () => session.ask(method, given, { ...options, signal: limited }))
             }),
           )
         }
         const passes = (error: unknown) => !ended.aborted && (isCutOff(error) || isPassing(error, kit))
-        return await inRounds(name, params, { mayRepeat: mayRepeat(of), ask, passes }, context)
+        const result = await inRounds(name, params, { mayRepeat: mayRepeat(of), ask, passes }, context)
+        if (result.isError === true) span?.set({ 'error.type': 'tool_error' })
+        return result
       } catch (error) {
         if (error instanceof UnclearError || error instanceof LostTaskError) {
           const what =
@@ -353,6 +357,9 @@ export async function connect(server: McpServer, options: ConnectOptions): Promi
           const text = `${what} while its tool "${tool}" was under way: it may have happened, or not, so it is not called again.`
           throw new OutcomeUnknownError(text, { tool, server: name }, error.cause)
         }
+        const { code }: { code?: unknown } = Object(error)
+        if (typeof code === 'number' && code < 0)
+          span?.set({ 'error.type': `${code}`, 'rpc.response.status_code': `${code}` })
         const why = ended.aborted
           ? `${(ended.reason as Error).message}; connect to it again with mcpTools`
           : endpoint.wordsOf(error)

@@ -48,6 +48,14 @@ export function nameOf(server: unknown): string {
   )
 }
 
+/** Returns where the server is, as the conventions of OpenTelemetry say it. */
+export function placeOf(server: McpServer): Readonly<Record<string, string | number>> {
+  if ('command' in server) return { 'network.transport': 'pipe' }
+  const { hostname, port, protocol } = new URL(server.url)
+  const standard = protocol === 'https:' ? 443 : 80
+  return { 'network.transport': 'tcp', 'server.address': hostname, 'server.port': Number(port) || standard }
+}
+
 /** Throws `ConfigurationError` for what is no server, and for what a program cannot be given. */
 export function checkServer(server: object): void {
   nameOf(server)

@@ -3,7 +3,7 @@ import type { Client, ElicitResult as Elicited, RequestOptions } from '@modelcon
 import { onAbort } from '../shared/on-abort.ts'
 import { type Fields, isCutOff, passedParams, passedResult, passResults } from './loose.ts'
 import { type Context, elicited, MOST_QUESTIONS } from './rounds.ts'
-import { type Era, nameOf } from './server-address.ts'
+import { type Era, nameOf, placeOf } from './server-address.ts'
 import {
   type Fate,
   httpTransport,
@@ -19,6 +19,8 @@ export interface Session {
   readonly client: Client
   /** The years that it speaks. */
   readonly era: Exclude<Era, 'auto'>
+  /** Attributes of spans of its calls, by the conventions of OpenTelemetry. */
+  readonly attributes: Readonly<Record<string, string | number | undefined>>
   /** Asks the server, and returns the result as it has sent it. */
   ask(method: string, params: Fields, options: RequestOptions): Promise<Fields>
   /** Does something for a call: whom the server asks meanwhile is the person of that call. */
@@ -93,6 +95,12 @@ async function begun(parts: SessionParts, signal: AbortSignal, era: Era): Promis
   return {
     client,
     era: client.getProtocolEra() === 'modern' ? '2026' : '2025',
+    attributes: {
+      'mcp.method.name': 'tools/call',
+      'mcp.protocol.version': client.getNegotiatedProtocolVersion(),
+      'mcp.session.id': line.transport.sessionId,
+      ...placeOf(parts.server),
+    },
     ask: (method, params, options) => client.request({ method, params }, passedResult, options),
     get isOver() {
       return client.transport === undefined

@@ -13,6 +13,33 @@ import type { Telemetry } from '../../src/telemetry.ts'
 /** One span and what is under it, in the order in which they began. */
 export type Tree = [name: string, ...children: Tree[]]
 
+/**
+ * Attributes by operation that the conventions have, and that a team may be asked for. Source:
+ * https://github.com/open-telemetry/semantic-conventions-genai, docs/gen-ai, November 2026.
+ */
+const OF_ALL = ['operation.name', 'conversation.id', 'input.messages', 'output.messages', 'agent.name']
+const REGISTRY: Record<string, string[]> = {
+  invoke_workflow: [...OF_ALL, 'workflow.name'],
+  invoke_agent: [...OF_ALL, 'agent.description', 'request.model', 'usage.input_tokens', 'usage.output_tokens'],
+  execute_tool: [...OF_ALL, 'tool.name', 'tool.call.id', 'tool.type', 'tool.description', 'tool.call.arguments'].concat(
+    'tool.call.result',
+  ),
+  chat: [
+    ...OF_ALL,
+    ...['provider.name', 'output.type', 'prompt.name', 'conversation.compacted'],
+    ...['model', 'stream', 'temperature', 'top_p', 'top_k', 'seed', 'max_tokens', 'stop_sequences'].map(
+      (name) => `request.${name}`,
+    ),
+    ...['id', 'model', 'finish_reasons', 'time_to_first_chunk'].map((name) => `response.${name}`),
+    ...['input', 'output', 'cache_read.input', 'cache_write.input', 'reasoning.output'].map(
+      (name) => `usage.${name}_tokens`,
+    ),
+  ],
+}
+const BESIDE = /^(dramatis\..+|error\.type|server\.(address|port))$/
+const OF_MCP =
+  /^(mcp\.(method\.name|protocol\.version|session\.id)|network\.transport|jsonrpc\.request\.id|rpc\.response\.status_code)$/
+
 export class Recorder {
   readonly #exporter = new InMemorySpanExporter()
   readonly telemetry: Telemetry
@@ -52,6 +79,18 @@ export class Recorder {
     const [span, ...others] = this.named(name)
     if (!span || others.length > 0) throw new Error(`${others.length + (span ? 1 : 0)} spans are named ${name}`)
     return span
+  }
+
+  /** Attributes that the conventions do not have for their operation, with their spans. */
+  get unknownNames(): string[] {
+    return this.spans.flatMap(({ name, attributes }) => {
+      const operation = String(attributes['gen_ai.operation.name'])
+      const isKnown = (key: string) =>
+        BESIDE.test(key) ||
+        (operation === 'execute_tool' && OF_MCP.test(key)) ||
+        REGISTRY[operation]!.includes(key.replace(/^gen_ai\./, ''))
+      return Object.keys(attributes).flatMap((key) => (isKnown(key) ? [] : [`${name}: ${key}`]))
+    })
   }
 
   /** The spans without a parent here, and all below. */

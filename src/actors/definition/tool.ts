@@ -161,6 +161,15 @@ export interface Held {
   note(state: unknown, more?: { mayHaveRun?: boolean }): Promise<void>
   /** Does something whose time does not count for the limit of the call. */
   untimed<T>(work: () => Promise<T>): Promise<T>
+  /** The call in the trace of its team; undefined: the team has no telemetry. */
+  readonly span?: CallSpan | undefined
+}
+
+/** Span of a call, for the tool that makes it. */
+export interface CallSpan {
+  /** Place of the call in the format of W3C Trace Context, for servers that the tool calls. */
+  readonly headers: { readonly traceparent?: string; readonly tracestate?: string; readonly baggage?: string }
+  set(attributes: Readonly<Record<string, string | number | undefined>>): void
 }
 
 /** By the contexts of the calls: a tool of users does not see them. */

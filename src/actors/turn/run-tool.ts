@@ -52,7 +52,7 @@ export interface ToolCaller
   readonly signal: AbortSignal
   readonly timer: Scheduler['timer']
   /** Notes for a later process; undefined: this is another thread than the host's. */
-  readonly notes?: Pick<Held, 'state' | 'note'>
+  readonly notes?: Omit<Held, 'untimed'>
   /** Asks a person, by the clock of `timer`; undefined: this is another thread than the host's. */
   readonly person?: {
     ask(question: string, options: ToolAskOptions, signal: AbortSignal): Promise<string>
@@ -117,7 +117,7 @@ export async function runTool(tool: ToolDefinition, input: unknown, caller: Tool
   }
   const { notes: kept, person } = caller
   const untimed = <T>(work: () => Promise<T>) => (person ? limit.without(person, work) : work())
-  if (kept) keepNotes(context, { state: kept.state, note: (...said) => kept.note(...said), untimed })
+  if (kept) keepNotes(context, { ...kept, untimed })
   try {
     return await Promise.race([performed(tool, input, context, caller), cutOff])
   } finally {

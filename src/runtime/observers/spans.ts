@@ -6,7 +6,7 @@ import { type Content, type ContentPart, transcriptOf } from '../../actors/defin
 import type { ModelAnswer, ModelCall, ModelMessage, ToolCall } from '../../actors/definition/model.ts'
 import type { Logger } from '../../actors/definition/tool.ts'
 import { jsonIn } from '../../mailbox/codec.ts'
-import { type DramatisError, describe, TeamClosedError } from '../../shared/errors.ts'
+import { describe, TeamClosedError } from '../../shared/errors.ts'
 import { own } from '../../shared/values.ts'
 import type { RunState } from '../host/run.ts'
 import type { Redactor } from '../logging/redactor.ts'
@@ -197,6 +197,7 @@ export class Spans {
 export class Span {
   readonly #spans: Spans
   readonly #span: TelemetrySpan | undefined
+  #hasErrorType = false
 
   constructor(spans: Spans, span: TelemetrySpan | undefined) {
     this.#spans = spans
@@ -212,16 +213,19 @@ export class Span {
   }
 
   set(attributes: SpanAttributes): void {
-    if (this.#spans.isOpen(this)) this.#spans.guarded(() => this.#span?.set(attributes))
+    if (!this.#spans.isOpen(this)) return
+    this.#hasErrorType ||= attributes['error.type'] !== undefined
+    this.#spans.guarded(() => this.#span?.set(attributes))
   }
 
   event(name: string, at: number, attributes: SpanAttributes): void {
     if (this.#spans.isOpen(this)) this.#spans.guarded(() => this.#span?.event(name, at, attributes))
   }
 
-  end(at: number, error?: DramatisError | null): void {
+  /** An `error.type` that was noted before stands. */
+  end(at: number, error?: { readonly code: string; readonly message: string } | null): void {
     if (!this.#spans.isOpen(this)) return
-    if (error) this.set({ 'error.type': error.code })
+    if (error && !this.#hasErrorType) this.set({ 'error.type': error.code })
     this.#spans.ended(this)
     const message = error ? this.#spans.content(() => error.message) : undefined
     this.#spans.guarded(() => this.#span?.end(at, Boolean(error), message))

@@ -8,7 +8,7 @@ import { DramatisError, describe, ModelError } from '../../shared/errors.ts'
 import type { Reader } from '../host/journal.ts'
 import type { RunState, RunTable } from '../host/run.ts'
 import type { HostRecord } from '../log/records.ts'
-import type { Telemetry, TracePlace } from '../settings/options.ts'
+import type { SpanAttributes, Telemetry, TraceHeaders, TracePlace } from '../settings/options.ts'
 import type { Supervisor } from '../supervision/host.ts'
 import type { GatewayLayer } from '../verbs/gateway.ts'
 import type { AroundTool } from '../verbs/host-tools.ts'
@@ -52,6 +52,17 @@ export const modelSpans = (spans: Spans, clock: Scheduler, placeOf: PlaceOfTurn)
   }
 }
 
+/** A request to a server of the team: what it is, and the places in traces that it and its carrier name. */
+export interface ServedRequest {
+  name: string
+  attributes: SpanAttributes
+  own: TraceHeaders
+  carrier: TraceHeaders
+}
+
+/** Those of teams with a telemetry, for who serves them. */
+export const tracings = new WeakMap<object, Tracing>()
+
 export class Tracing {
   readonly #spans: Spans
   readonly #turns: TurnSpans
@@ -64,7 +75,7 @@ export class Tracing {
   readonly aroundTool: AroundTool = async (waiter, work) => {
     await undefined // the records of a tick are delivered at its end
     const span = this.#turns.toolOf(waiter)
-    return span ? span.within(work) : work()
+    return span ? span.within(() => work(span)) : work()
   }
 
   constructor(telemetry: Telemetry, supervisor: Supervisor) {
@@ -73,6 +84,29 @@ export class Tracing {
     this.#spans = new Spans(telemetry, logger, redactor)
     this.#turns = new TurnSpans(supervisor, this.#spans, (run) => this.#runs.get(run)?.place)
     this.layer = modelSpans(this.#spans, clock, (...turn) => this.#turns.placeOf(...turn))
+  }
+
+  /**
+   * Does what a request asks of the team within a span of its own. It is below the place that the request names itself,
+   * linked to that of what has carried it; without the former it is below the latter. `failed` tells an error.
+   */
+  async served<T>(
+    { name, attributes, own, carrier }: ServedRequest,
+    work: (headers: TraceHeaders) => Promise<T>,
+    failed: (result: T) => { code: string; message: string } | undefined,
+  ): Promise<T> {
+    const { clock } = this.#supervisor
+    const parent = this.#spans.continued(own)
+    const carried = this.#spans.continued(carrier) ?? this.#spans.active()
+    const place = { parent: parent ?? carried, link: parent && carried }
+    const span = this.#spans.start({ name, kind: 'server', at: clock.now(), ...place, attributes })
+    try {
+      const result = await span.within(() => work(span.headers))
+      span.end(clock.now(), failed(result))
+      return result
+    } finally {
+      span.end(clock.now(), { code: '_OTHER', message: '' }) // of one that has not ended
+    }
   }
 
   /** Starts the span of a run at its launch. The run's agents get its place in the trace with its metadata. */

@@ -409,19 +409,22 @@ export type SpanAttributes = Readonly<Record<string, string | number | boolean |
 /** Place in a trace where spans can have their parent. Only the telemetry that made it knows what it is. */
 export type TracePlace = object
 
-/** Place in a trace in the format of W3C Trace Context. */
+/** Place in a trace in the format of W3C Trace Context, with what the caller passes along as W3C Baggage. */
 export interface TraceHeaders {
   traceparent?: string
   tracestate?: string
+  baggage?: string
 }
 
 /** Start of a span. `at` is epoch ms. */
 export interface SpanStart {
   name: string
-  kind: 'internal' | 'client'
+  kind: 'internal' | 'client' | 'server'
   at: number
   /** Parent of the span; undefined: it begins a trace of its own. */
   parent: TracePlace | undefined
+  /** Another place that it belongs to: the request that brought it. */
+  link?: TracePlace | undefined
   attributes: SpanAttributes
 }
 

@@ -20,7 +20,7 @@ import type { Agent } from '../host/agent.ts'
 import { delegationGraph, mayDelegate } from '../host/delegation.ts'
 import { guardedLogger } from '../logging/logger.ts'
 import { detectorsOf } from '../observers/detectors.ts'
-import { Tracing } from '../observers/tracing.ts'
+import { Tracing, tracings } from '../observers/tracing.ts'
 import { eventStream } from '../runs/event-stream.ts'
 import type { RuntimeEvent } from '../runs/events.ts'
 import type { Run, RunOptions } from '../runs/run.ts'
@@ -119,6 +119,7 @@ export class TeamRuntime extends TeamRuns {
     this.supervisor.attach(() => budget.part)
     const tracing = settings.telemetry && new Tracing(settings.telemetry, this.supervisor)
     if (tracing) {
+      tracings.set(this, tracing)
       this.supervisor.attach(tracing.part) // before the run book, which lets runs be forgotten
       this.supervisor.tools.around = tracing.aroundTool
     }

@@ -8,6 +8,7 @@ import type { Verb } from '../../actors/definition/role.ts'
 import { checkBySchema } from '../../actors/definition/schema.ts'
 import {
   ANY_OTHER,
+  type CallSpan,
   type Logger,
   type LogLevel,
   noSuchField,
@@ -144,7 +145,7 @@ export interface ToolCall {
 }
 
 /** Does the work of a call where it is to be done: below its span. */
-export type AroundTool = <T>(waiter: VerbWaiter, work: () => Promise<T>) => Promise<T>
+export type AroundTool = <T>(waiter: VerbWaiter, work: (span?: CallSpan) => Promise<T>) => Promise<T>
 
 interface Note {
   readonly state: unknown
@@ -256,8 +257,11 @@ export class HostTools {
     try {
       if (writing) await writing
       signal.throwIfAborted()
-      const work = () => runTool(performed, keys ? keys.filled(input) : input, this.#caller(waiter, call, signal, keys))
-      const said = await this.around(waiter, () => (isSimulated ? work() : this.rehearsal.perform(tool, work)))
+      const said = await this.around(waiter, (span) => {
+        const caller = this.#caller(waiter, call, signal, keys, span)
+        const work = () => runTool(performed, keys ? keys.filled(input) : input, caller)
+        return isSimulated ? work() : this.rehearsal.perform(tool, work)
+      })
       output = said && keys ? keys.text(said) : said
       return output === undefined ? undefined : JSON.parse(output)
     } catch (thrown) {
@@ -327,7 +331,13 @@ export class HostTools {
     throw new ConfigurationError(`The tool "${name}" of agent "${agent}" runs in its thread.`, { agent, got: name })
   }
 
-  #caller(waiter: VerbWaiter, call: Begun, signal: AbortSignal, keys: GrantedKeys | undefined): ToolCaller {
+  #caller(
+    waiter: VerbWaiter,
+    call: Begun,
+    signal: AbortSignal,
+    keys: GrantedKeys | undefined,
+    span: CallSpan | undefined,
+  ): ToolCaller {
     const { agent, run } = waiter
     const state = this.held.get(call.callId)?.state
     const { clock, logger } = this.#core
@@ -343,6 +353,7 @@ export class HostTools {
       timer: (ms, task, limit) => clock.timer(ms, task, limit),
       notes: {
         state: state !== undefined && keys ? keys.filled(state) : state,
+        span,
         note: async (given, { mayHaveRun = false } = {}) => {
           const state = keys ? keys.data(given as object) : given
           const { agent: name, callId, tool } = call

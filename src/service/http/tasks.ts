@@ -456,9 +456,9 @@ async function untilRead({ team }: ServedTeam): Promise<void> {
 }
 
 /** Returns the place in a trace that a request names, in the format of W3C Trace Context. */
-function traceOf({ headers }: Pick<Request, 'headers'>): Record<string, string> {
-  const [traceparent, tracestate] = [headers.get('traceparent'), headers.get('tracestate')]
-  return { ...(traceparent && { traceparent }), ...(traceparent && tracestate && { tracestate }) }
+export function traceOf({ headers }: Pick<Request, 'headers'>): Record<string, string> {
+  const names = headers.has('traceparent') ? ['traceparent', 'tracestate', 'baggage'] : []
+  return Object.fromEntries(names.flatMap((name) => (headers.get(name) ? [[name, headers.get(name)!]] : [])))
 }
 
 const agentRun = (team: Team, agent: string, query: string | Content, options: RunOptions<unknown>): Promise<string> =>

@@ -11,7 +11,9 @@ import type {
   ServerContext,
 } from '@modelcontextprotocol/server'
 import { z } from 'zod'
+import { tracings } from '../../runtime/observers/tracing.ts'
 import { untilAsked } from '../../runtime/runs/run-handle.ts'
+import type { TraceHeaders } from '../../runtime/settings/options.ts'
 import { isObject } from '../../shared/checks.ts'
 import { describe } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
@@ -24,7 +26,7 @@ import { HttpError, httpErrorOf, INTERNAL, refusalFor } from '../http/problem.ts
 import { queryText, type TaskQuestion } from '../http/schemas.ts'
 import { firstOf } from '../http/streams.ts'
 import { type FoundTask, isOver, knownEndOf, questionsOf, type ServedTeam } from '../http/task-view.ts'
-import { answerAs, beginOnce, cancelled, keyedTask, type Service, written } from '../http/tasks.ts'
+import { answerAs, beginOnce, cancelled, keyedTask, type Service, traceOf, written } from '../http/tasks.ts'
 import { answersIn, answerTo, requestsOf } from './questions.ts'
 import type { Sdk } from './sdk.ts'
 
@@ -112,6 +114,7 @@ export function serverFor(
 ): (context: McpRequestContext) => McpServer {
   const { tasks } = service
   const { caller, request, teams, isPiped = false } = asking
+  const tracing = teams.map(({ team }) => tracings.get(team)).find((each) => each !== undefined)
 
   /** Returns the task of the caller, or of others that a right lets it see. */
   const find = (id: string, ...others: Right[]): Promise<FoundTask> => tasks.find(id, caller, others)
@@ -120,6 +123,7 @@ export function serverFor(
     { name, served, agent }: AskTool,
     asked: z.infer<typeof inputOf.ask>,
     context: ServerContext,
+    place: TraceHeaders,
   ) => {
     const { query, threadId, output } = asked
     const meta: Record<string, unknown> = context.mcpReq._meta ?? {}
@@ -129,7 +133,14 @@ export function serverFor(
       ...(speaks && { speaker: agent }),
       ...(await outputOf('output', output)),
     }
-    const start = { served, query, options, caller, request: traced(meta, request), agent: speaks ? undefined : agent }
+    const start = {
+      served,
+      query,
+      options,
+      caller,
+      request: { headers: new Headers({ ...place }) },
+      agent: speaks ? undefined : agent,
+    }
     const key = keyIn(meta)
     if (key === undefined) return { found: await tasks.start(start), isKeyed: false }
     const keyed = keyedTask(['mcp', caller.id, key], [name, asked])
@@ -220,11 +231,12 @@ export function serverFor(
     asked: z.infer<typeof inputOf.ask>,
     context: ServerContext,
     server: McpServer,
+    place: TraceHeaders,
   ): Promise<Result> => {
     const state: unknown = context.mcpReq.requestState()
     const [, round = '0', id = ''] = /^(?:(\d) )?(.*)$/.exec(String(state)) ?? []
     const { found, isKeyed } =
-      typeof state === 'string' ? { found: await find(id), isKeyed: true } : await begin(tool, asked, context)
+      typeof state === 'string' ? { found: await find(id), isKeyed: true } : await begin(tool, asked, context, place)
     try {
       return await follow(found, Number(round), context, server)
     } catch (error) {
@@ -322,21 +334,28 @@ export function serverFor(
       name: string,
       inputSchema: Input,
       more: { description: string; annotations?: object },
-      act: (input: z.infer<Input>, context: ServerContext) => Promise<Result>,
+      act: (input: z.infer<Input>, context: ServerContext, place: TraceHeaders) => Promise<Result>,
     ) => {
       const call = async (input: unknown, context: ServerContext): Promise<Result> => {
-        try {
-          return await act(input as z.infer<Input>, context)
-        } catch (error) {
-          return failure(error)
+        const work = (place: TraceHeaders) => act(input as z.infer<Input>, context, place).catch(failure)
+        const [carrier, named] = [traceOf(request), traceIn(context.mcpReq._meta ?? {})]
+        if (!tracing) return work(named.traceparent === undefined ? carrier : named)
+        const attributes = {
+          'mcp.method.name': 'tools/call',
+          'gen_ai.operation.name': 'execute_tool',
+          'gen_ai.tool.name': name,
+          'mcp.protocol.version': server.server.getNegotiatedProtocolVersion(),
+          'jsonrpc.request.id': String(context.mcpReq.id),
+          'network.transport': isPiped ? 'pipe' : 'tcp',
         }
+        return tracing.served({ name: `tools/call ${name}`, attributes, own: named, carrier }, work, toolErrorIn)
       }
       server.registerTool(name, { inputSchema: inputSchema as z.ZodObject, ...more }, call as never)
     }
     if (caller.may.includes('run'))
       for (const tool of askTools(teams, settings))
-        add(tool.name, inputOf.ask, { description: tool.description }, (asked, context) =>
-          ask(tool, asked, context, server),
+        add(tool.name, inputOf.ask, { description: tool.description }, (asked, context, place) =>
+          ask(tool, asked, context, server, place),
         )
     add(
       'task_status',
@@ -463,10 +482,24 @@ function keyIn(meta: Readonly<Record<string, unknown>>): string | undefined {
   throw new HttpError('BAD_REQUEST', `_meta["${KEY}"]: accepted are 1 to ${LONGEST_KEY} characters, such as a UUID.`)
 }
 
-/** Returns headers with the place in a trace that a call names (SEP-414), or those of its request. */
-function traced(meta: Readonly<Record<string, unknown>>, { headers }: Asking['request']): Pick<Request, 'headers'> {
-  const { traceparent, tracestate } = meta
-  if (typeof traceparent !== 'string' || !/^[\da-f-]{55}$/.test(traceparent)) return { headers }
-  const state = typeof tracestate === 'string' && /^[\x20-\x7e]{1,512}$/.test(tracestate) && { tracestate }
-  return { headers: new Headers({ traceparent, ...state }) }
+/** Returns the place in a trace that a call names (SEP-414), with what its caller passes along. */
+function traceIn({ traceparent, tracestate, baggage }: Readonly<Record<string, unknown>>): TraceHeaders {
+  if (typeof traceparent !== 'string' || !/^[\da-f-]{55}$/.test(traceparent)) return {}
+  const isHeader = (value: unknown, longest: number): value is string =>
+    typeof value === 'string' && value.length <= longest && /^[\x20-\x7e]+$/.test(value)
+  return {
+    traceparent,
+    ...(isHeader(tracestate, 512) && { tracestate }),
+    ...(isHeader(baggage, LONGEST_BAGGAGE) && { baggage }),
+  }
+}
+
+/** As the specification has it (W3C Baggage). */
+const LONGEST_BAGGAGE = 8_192
+
+/** Returns the error of a result, by the conventions of OpenTelemetry. */
+function toolErrorIn(result: Result): { code: string; message: string } | undefined {
+  if (!('isError' in result) || result.isError !== true) return undefined
+  const { content } = result as CallToolResult
+  return { code: 'tool_error', message: content.map((part) => ('text' in part ? part.text : '')).join('\n') }
 }
