@@ -14,7 +14,7 @@ import {
 import type { ModelClient } from '../../src/models.ts'
 import { readLog } from '../../src/runtime/store/log-reader.ts'
 import { recordedRuns } from '../../src/runtime/views/recorded-runs.ts'
-import { gate, silent } from '../kit/team.ts'
+import { gate, numbers, silent } from '../kit/team.ts'
 import { deskOf } from './desk-team.ts'
 import { folderOf } from './log-folders.ts'
 import { MemoryDisk, MemoryStore } from './memory-store.ts'
@@ -366,3 +366,29 @@ t.test(
     t.same(seen.at(-1), ['File my form.', 'It is filed.', 'Is it done?'])
   },
 )
+
+t.test('an answer of code, which has it before who handed off to it has ended, stands in the thread', async (t) => {
+  const seen: string[][] = []
+  const team = conversationsTeamOf(
+    new MemoryDisk(),
+    seen,
+    async function* ({ messages }) {
+      if (messages.length > 2) yield { text: 'Yes.' }
+      else yield { toolCall: { id: 'c', name: 'handoff', input: JSON.stringify({ to: 'bob', task: 'File.' }) } }
+    },
+    [],
+    {
+      agents: [
+        { name: 'ann', systemPrompt: 'Talk.', canHandoffTo: ['bob'] },
+        { name: 'bob', module: new URL('../fixtures/durability/clerk.js', import.meta.url) },
+      ],
+      orchestration: { strategy: 'sequential', agentOrder: ['ann'] },
+    },
+  )
+  t.teardown(() => team.close())
+  for (const threadId of numbers(8)) {
+    const { finalOutput } = await team.execute('File my form.', { threadId })
+    await team.execute('Is it done?', { threadId })
+    t.same(seen.at(-1), ['File my form.', finalOutput, 'Is it done?'])
+  }
+})

@@ -21,6 +21,7 @@ import {
 import { type Agent, NO_TURN, type OpenRequest } from '../host/agent.ts'
 import { turnWithin } from '../host/delegation.ts'
 import { ORCHESTRATOR_INDEX } from '../host/directory.ts'
+import { noteHandedOff } from '../host/handed-answers.ts'
 import { hasDependencies } from '../host/mailboxes.ts'
 import { callerIn, type RunState } from '../host/run.ts'
 import type { Stage } from '../host/staged-start.ts'
@@ -126,7 +127,7 @@ class MessageRecovery {
     if (!run || !callee) return
     const { memory, at, turn, attempt, handedOff, retried } = message
     const envelope = envelopeOf(run, memory, at)
-    envelope.handedOff = handedOff
+    if (handedOff) noteHandedOff(callee, envelope)
     if (retried > 0) envelope.retries = { count: retried, late: undefined, instance: undefined }
     this.#envelopes.set(message, envelope)
     const { clock, pauses } = this.#owners

@@ -106,7 +106,7 @@ export class Commits {
     if (failed && envelope.retries && !envelope.cancelled) this.#core.turnFailed(agent, envelope, errorOf(memory, at))
     if (failed && correlation === 0) agent.mailbox.discard(envelope)
     else agent.mailbox.ended(envelope)
-    run.messageEnded()
+    run.messageEnded(envelope)
     agent.turns += 1
     if (agent.suspects.size > 0) agent.suspects.delete(envelope)
     if (!envelope.within) agent.lastEndAt = this.#core.clock.monotonic() // the outer turn of a nested one continues

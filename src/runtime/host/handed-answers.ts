@@ -22,6 +22,7 @@ import {
   recipientOf,
   senderOf,
 } from '../../mailbox/frame.ts'
+import type { Envelope } from '../../mailbox/mailbox.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 import type { HostRecord } from '../log/records.ts'
 import { framesOf, type RunLog } from '../log/run-log.ts'
@@ -38,11 +39,22 @@ export function rememberHandedAnswers(core: Core, run: RunState): void {
   const answers = answersIn(run, new Set(run.successors.values()))
   for (const [index, state] of run.states) {
     const agent = core.directory.byIndex[index]
-    const remembers = agent?.settings.playedByModel && !agent.settings.floor // who share it have the answer already
-    const patches = remembers ? [...missing(run, state as Conversation, answers)] : []
-    if (agent && patches.length > 0) addTo(core, agent, run, patches)
+    if (!agent || !remembersAlone(agent)) continue
+    const patches = [...missing(run, state as Conversation, answers)]
+    if (patches.length > 0) addTo(core, agent, run, patches)
   }
 }
+
+/** Notes that a turn has handed its duty off, and is open. */
+export function noteHandedOff(agent: Agent, envelope: Envelope<RunState>): void {
+  envelope.handedOff = true
+  if (!remembersAlone(agent)) return
+  envelope.run.handing ??= new Set()
+  envelope.run.handing.add(envelope)
+}
+
+/** Those who share a conversation have the answer already. */
+const remembersAlone = ({ settings }: Agent): boolean => settings.playedByModel && !settings.floor
 
 /**
  * Adds the answer of code that has spoken last to the conversation that agents share, once. Models add what they say as

@@ -214,7 +214,7 @@ export class Mailboxes {
     told?: DramatisError,
   ): void {
     const request = told && this.#requests.of(envelope)
-    envelope.run.messageEnded()
+    envelope.run.messageEnded(envelope)
     this.#core.journal.deadLetter(envelope.run, envelope.memory, envelope.at, reason, errors)
     if (request) this.#requests.answerWithError(request, told)
   }

@@ -373,6 +373,9 @@ export class RunState {
   /** Set for a request with a key: what its message has beside the content, as JSON. */
   asked: AskedWith | undefined
   handoffs = 0
+  /** Open turns of models that have handed off: what they have said is in their conversations when they end. */
+  handing: Set<Envelope<RunState>> | undefined
+  onHandedOff: (() => void) | undefined
   /** Successor of each task that was handed off or reassigned, by the id of that task. */
   readonly successors = new Map<string, string>()
   /** Number of open delegations that each task waits for. */
@@ -407,8 +410,10 @@ export class RunState {
     this.threadId = threadId
   }
 
-  messageEnded(): void {
+  /** `envelope`: the message, if its turn may have handed its duty off. */
+  messageEnded(envelope?: Envelope<RunState>): void {
     this.open -= 1
+    if (envelope && this.handing?.delete(envelope) && this.handing.size === 0) this.onHandedOff?.()
     if (this.open <= 0) this.onQuiet?.()
   }
 

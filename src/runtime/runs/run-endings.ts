@@ -34,6 +34,7 @@ import { type RunEntries, type RunEntry, RunGuards } from './run-entries.ts'
  */
 
 const KEPT_RUNS = 100
+const HANDING_MS = 10_000
 
 export class EndedRuns {
   readonly #entries: RunEntries
@@ -327,13 +328,17 @@ export class RunEndings {
     return { said, content, structured, data: await output?.dataOf(structured, content) }
   }
 
-  /** Ends a run with its answer, once its conversation is kept. `isWritten`: no message in its log ends with it. */
-  #finish(
-    entry: RunEntry,
-    { content, structured, data }: CheckedAnswer,
-    isWritten: boolean,
-  ): Promise<void> | undefined {
+  /**
+   * Ends a run with its answer, once its conversation is kept: what those who handed off have said is in it too, or the
+   * next message of the thread would be handed off again. `isWritten`: no message in its log ends with it.
+   */
+  #finish(entry: RunEntry, checked: CheckedAnswer, isWritten: boolean): Promise<void> | undefined {
     const { state } = entry.handle
+    if (state.threadId !== undefined && state.handing?.size)
+      return this.#handedOff(state).then(() =>
+        state.over || state.ending ? undefined : this.#finish(entry, checked, isWritten),
+      )
+    const { content, structured, data } = checked
     const answer = { finalOutput: content, data }
     const output = isWritten ? content : undefined
     state.structured = structured
@@ -342,6 +347,20 @@ export class RunEndings {
     const saved = this.#conversations?.saveAtEnd(state).then(() => this.end(entry, answer, 'finished', output))
     if (!saved) this.end(entry, answer, 'finished', output)
     return saved
+  }
+
+  /** Resolves when no turn that has handed off is open, or none of them ends in time: they usually have long ended. */
+  #handedOff(run: RunState): Promise<void> {
+    return new Promise((resolve) => {
+      const done = () => {
+        timer.cancel()
+        run.handing = undefined
+        run.onHandedOff = undefined
+        resolve()
+      }
+      const timer = this.#supervisor.clock.timer(HANDING_MS, done, true)
+      run.onHandedOff = done
+    })
   }
 
   #failed(entry: RunEntry, cause: unknown): void {

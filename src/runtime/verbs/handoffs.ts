@@ -63,6 +63,7 @@ import { cutOffAfterHandoff } from '../host/commits.ts'
 import type { Core } from '../host/core.ts'
 import { type Delegations, managersOf } from '../host/delegation.ts'
 import { ORCHESTRATOR_INDEX } from '../host/directory.ts'
+import { noteHandedOff } from '../host/handed-answers.ts'
 import { stepsOf } from '../host/journal.ts'
 import { offered, type Requests } from '../host/mailboxes.ts'
 import { directoryOf, type RunState, readerOf } from '../host/run.ts'
@@ -317,7 +318,7 @@ export class Handoffs {
   /** Moves the duty: the caller of the source waits for the target from now on. */
   #move(from: Agent, own: Envelope<RunState>, offer: OpenRequest): void {
     const duty = this.#requests.of(own)
-    own.handedOff = true
+    noteHandedOff(from, own)
     own.run.handoffs += 1
     own.run.successors.set(idOf(own.memory, own.at), idOf(offer.envelope.memory, offer.envelope.at))
     if (duty) this.#requests.move(duty, offer)
