@@ -550,12 +550,15 @@ export async function untilAsked(
 ): Promise<void> {
   const isOpen = () => run.questions.some((question) => question.questionId === questionId)
   const late = systemClock.monotonic() + REASKED_MS
+  let isAsked = false
+  let after = -1
   for (; !isOpen(); await systemClock.sleep(PAUSE_MS, signal)) {
     if (!UNDER_WAY.has(run.status) || systemClock.monotonic() > late) return
     await nextTurn() // there may be many answers, and the log be long
-    let isAsked = false
-    for await (const event of run.events({ types: ['question', 'question.closed'], follow: false }))
+    for await (const event of run.events({ types: ['question', 'question.closed'], follow: false, after })) {
+      after = Math.max(after, event.seq)
       if ('questionId' in event && event.questionId === questionId) isAsked = event.type === 'question'
+    }
     if (!isAsked) return
   }
 }
