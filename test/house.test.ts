@@ -46,6 +46,7 @@ const rooms: ReadonlyMap<string, number> = new Map(
     'service/openai': 2,
     'service/chat': 4, // a run as pieces, in the words of two protocols
     'service/mcp': 5, // a team as a server of the Model Context Protocol
+    'service/a2a': 6, // a team as an agent of A2A
     'service/api': 13, // answers about teams over several processes, and one digest of all shards
     'service/terminal': 6,
     'service/rehearsal': 4,
@@ -83,6 +84,7 @@ const LINES: readonly [lines: number, what: string][] = [
   [110, 'servers of MCP that are away while a task runs, ask for calls given up, or ask too much'],
   [70, 'the next message of a thread after an answer that came before its handoff had ended'],
   [130, 'clients of MCP: traces, tokens of OAuth, changed lists, resources and prompts'],
+  [945, 'a team as an agent of A2A: two bindings, streams, questions, cards'],
 ]
 const MOST_LINES = LINES.reduce((all, [lines]) => all + lines, 0)
 const LONGEST_FILE = 784

@@ -7,6 +7,7 @@ import { PEER_HEADER, PEER_PATH } from '../../runtime/cluster/address.ts'
 import { describe } from '../../shared/errors.ts'
 import { nearest } from '../../shared/text.ts'
 import { own } from '../../shared/values.ts'
+import { a2aHandlers } from '../a2a/handlers.ts'
 import { chatHandlers } from '../chat/handlers.ts'
 import { type Caller, type HttpApiOptions, type HttpSettings, readOptions } from '../http/options.ts'
 import { HttpError, httpErrorOf, INTERNAL, jsonIn, problemResponse, readBody } from '../http/problem.ts'
@@ -79,6 +80,7 @@ export function httpApi(options: HttpApiOptions): HttpApi {
     ...openAiHandlers(service, () => front),
     ...chatHandlers(service),
     ...mcpHandlers(service),
+    ...a2aHandlers(service),
   }
   const plain = plainOf(service, handlers)
   const front: Ways['front'] =
@@ -186,6 +188,7 @@ function routerOf({ settings }: Service, { plain, front, times, sessions }: Ways
   const allowed = new Map<string, string[]>()
   for (const [name, route] of Object.entries(routes) as [Operation, Route][]) {
     if ((route.isOfPage && !settings.dashboard) || (route.isOfMcp && !settings.mcp)) continue
+    if (route.isOfA2a && !settings.a2a) continue
     for (const path of [route.path, ...(route.also ?? [])]) {
       allowed.set(path, [...(allowed.get(path) ?? []), route.method])
       app.on(route.method, path, async (context) => {

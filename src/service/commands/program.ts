@@ -83,9 +83,10 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .option('--allowed-origin <origin>', 'web page elsewhere that may use it; can be given several times', collected)
     .option(
       '--approve-own',
-      'lets the token, or a client of MCP, approve calls of tools in its own tasks; the dashboard without a token may',
+      'lets the token, or a client of MCP or A2A, approve calls of tools in its own tasks; the dashboard without a token may',
     )
     .option('--mcp', 'serves the teams by the Model Context Protocol, too, at /mcp')
+    .option('--a2a', 'serves the teams by A2A, too, at /a2a/<team>')
     .option(
       '--price <file>',
       'JSON file with prices for a million tokens: {"currency", "models": {"name": {"input", "output"}}}',

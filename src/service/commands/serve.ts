@@ -33,10 +33,12 @@ export interface ServeFlags extends ClusterPlace {
   allowedHost?: string[]
   allowedOrigin?: string[]
   price?: string
-  /** Lets the token, or without one a client of MCP, approve calls of tools in the tasks that it begins. */
+  /** Lets the token, or without one a client of MCP or A2A, approve calls of tools in the tasks that it begins. */
   approveOwn?: boolean
   /** Serves the teams by MCP, too. */
   mcp?: boolean
+  /** Serves the teams by A2A, too. */
+  a2a?: boolean
   /** Time for open tasks at the end, in ms. */
   drain: number
   clusterName?: string
@@ -99,6 +101,7 @@ export async function serve(
       teamFiles: Object.fromEntries(teamFiles),
       dashboard: true,
       mcp: flags.mcp === true,
+      a2a: flags.a2a === true && (isOwnMachine ? { securitySchemes: {} } : true),
       limits: LIMITS,
       ...(prices && !isList(prices) && { prices }),
       logger: lineLogger(say),
@@ -114,6 +117,7 @@ export async function serve(
     say(`dramatis serves ${[...teams.keys()].join(', ')} at ${server.url}\n`)
     say(`The dashboard is at ${server.url}/${flags.tokenEnv === undefined ? '' : ' and asks for the token'}\n`)
     if (flags.mcp) say(`By MCP at ${server.url}/mcp\n`)
+    if (flags.a2a) for (const name of teams.keys()) say(`By A2A at ${server.url}/a2a/${name}\n`)
     say(approvalWords(approveOwn, flags))
     if (isOwnMachine) say('Open it in a browser, and give the team a task. Ctrl-C ends the service.\n')
     await Promise.race([closing.begun, ...drained])
@@ -189,11 +193,12 @@ async function joined(team: ClusterTeam<Team>, { host }: ServeFlags, url: string
   return { drained }
 }
 
-function approvalWords(approveOwn: boolean, { tokenEnv, mcp, approveOwn: isAsked }: ServeFlags): string {
+function approvalWords(approveOwn: boolean, { tokenEnv, mcp, a2a, approveOwn: isAsked }: ServeFlags): string {
   if (!approveOwn)
     return 'Who begins a task cannot approve the calls of its tools (approveOwn is off; --approve-own turns it on).\n'
   const why = tokenEnv === undefined ? "without a token this is one person's own machine" : '--approve-own'
-  const but = mcp && !isAsked ? '; by MCP it may not: --approve-own turns that on' : ''
+  const programs = [...(mcp ? ['MCP'] : []), ...(a2a ? ['A2A'] : [])].join(' and ')
+  const but = programs && !isAsked ? `; by ${programs} it may not: --approve-own turns that on` : ''
   return `Who begins a task may approve the calls of its tools, too (approveOwn is on: ${why})${but}.\n`
 }
 
@@ -213,10 +218,13 @@ function doorsOf({ host, tokenEnv, allowedHost, allowedOrigin, approveOwn }: Ser
       const text = `--host ${host}: without a token everybody who reaches that address could use the teams. Put a token into an environment variable, and name it with --token-env.`
       throw new ConfigurationError(text, { path: 'tokenEnv', host })
     }
-    // A client of MCP is a program, and not the person at the dashboard, though neither has a token.
-    const program: Caller = { id: 'mcp', may: approveOwn ? ['run', 'approve'] : ['run'] }
+    // A client of MCP or A2A is a program, and not the person at the dashboard, though neither has a token.
     const person: Caller = { id: 'local', may: EVERYTHING }
-    return { ...doors, authorize: ({ url }) => (/^\/mcp(?:\/|$)/.test(new URL(url).pathname) ? program : person) }
+    const authorize: Authorize = ({ url }) => {
+      const [, id] = /^\/(mcp|a2a)(?:\/|$)/.exec(new URL(url).pathname) ?? []
+      return id === undefined ? person : { id, may: approveOwn ? ['run', 'approve'] : ['run'] }
+    }
+    return { ...doors, authorize }
   }
   const token = own(environment(), tokenEnv)
   if (!token)

@@ -6,6 +6,7 @@ import { defaultLogger } from '../../runtime/logging/logger.ts'
 import { type ModelPrice, MoneySum, Prices } from '../../runtime/settings/money.ts'
 import { modelPrice } from '../../runtime/settings/team-shape.ts'
 import {
+  anyObject,
   byName,
   integer,
   isObject,
@@ -115,6 +116,24 @@ export interface McpOAuth {
   authorizationServers: readonly string[]
 }
 
+/** How teams are served by A2A. */
+export interface A2aOptions {
+  /** Names of the teams that are served; the card at the root is that of the first. Default: all. */
+  teams?: readonly string[]
+  /**
+   * Time for which a message waits for the end of its task, in ms. Then its answer says how the task stands, which goes
+   * on. Default: 20,000.
+   */
+  waitMs?: number
+  /** URL of the API as clients name it, which cards have. Default: that of the request, with `basePath`. */
+  url?: string
+  /**
+   * Ways to say who one is, by name, as cards have them: what `authorize` understands. Default: a bearer token.
+   * Source: `SecurityScheme` of A2A.
+   */
+  securitySchemes?: Readonly<Record<string, object>>
+}
+
 export interface HttpApiOptions {
   /**
    * Teams by the name that callers use. The first one is used where a request names none. They stay yours. A team over
@@ -170,6 +189,8 @@ export interface HttpApiOptions {
    * `@modelcontextprotocol/server`. true: all teams. Default: false.
    */
   mcp?: boolean | McpOptions
+  /** Serves teams by A2A 1.0, at `/a2a/<team>`, with their agent cards. true: all teams. Default: false. */
+  a2a?: boolean | A2aOptions
   limits?: Partial<HttpLimits>
   /** Log for failures of the API itself. Default: lines on stderr. */
   logger?: Logger
@@ -177,8 +198,11 @@ export interface HttpApiOptions {
 
 export type McpSettings = Required<Omit<McpOptions, 'oauth'>> & Pick<McpOptions, 'oauth'>
 
-export interface HttpSettings extends Required<Omit<HttpApiOptions, 'limits' | 'teams' | 'prices' | 'mcp'>> {
+export type A2aSettings = Required<Omit<A2aOptions, 'url'>> & Pick<A2aOptions, 'url'>
+
+export interface HttpSettings extends Required<Omit<HttpApiOptions, 'limits' | 'teams' | 'prices' | 'mcp' | 'a2a'>> {
   readonly mcp: McpSettings | undefined
+  readonly a2a: A2aSettings | undefined
   readonly prices: HttpApiOptions['prices']
   readonly teams: ReadonlyMap<string, Team | ClusterTeam<Team>>
   readonly limits: HttpLimits
@@ -233,8 +257,9 @@ const webAddress = rule(
   'an http: or https: URL',
   (value) => typeof value === 'string' && /^https?:/.test(value) && URL.canParse(value),
 )
+const teamNames = listOf(rule('the name of a team', (name) => typeof name === 'string'))
 const mcp = shape<McpOptions>({
-  teams: listOf(rule('the name of a team', (name) => typeof name === 'string')),
+  teams: teamNames,
   tools: listOf(oneOf('ask', 'agents')),
   waitMs: wait(),
   oauth: shape<McpOAuth>(
@@ -242,6 +267,12 @@ const mcp = shape<McpOptions>({
     'resource',
     'authorizationServers',
   ),
+})
+const a2a = shape<A2aOptions>({
+  teams: teamNames,
+  waitMs: wait(),
+  url: webAddress,
+  securitySchemes: byName('an object with schemes by name', anyObject),
 })
 const options = shape<HttpApiOptions>(
   {
@@ -260,6 +291,7 @@ const options = shape<HttpApiOptions>(
     sharedThreads: oneOf(true, false),
     approveOwn: oneOf(true, false),
     mcp: (value, path) => typeof value === 'boolean' || mcp(value, path),
+    a2a: (value, path) => typeof value === 'boolean' || a2a(value, path),
     limits,
     logger: methods('debug', 'info', 'warn', 'error'),
   },
@@ -283,23 +315,37 @@ export function readOptions(given: HttpApiOptions): HttpSettings {
     sharedThreads: given.sharedThreads ?? false,
     approveOwn: given.approveOwn ?? false,
     mcp: mcpOf(given),
+    a2a: a2aOf(given),
     limits: { ...LIMITS, ...withoutUndefined(given.limits) },
     logger: given.logger ?? defaultLogger,
   }
 }
 
-/** @throws ConfigurationError for a team that there is not, or that runs over several processes. */
 function mcpOf({ mcp = false, teams }: HttpApiOptions): HttpSettings['mcp'] {
   if (mcp === false) return undefined
   const { teams: names = Object.keys(teams), tools = ['ask'], waitMs = 20_000, oauth } = mcp === true ? {} : mcp
+  assertOfOneProcess('mcp', names, teams)
+  return { teams: names, tools, waitMs, ...(oauth && { oauth }) }
+}
+
+const BEARER = { bearer: { httpAuthSecurityScheme: { scheme: 'bearer' } } }
+
+function a2aOf({ a2a = false, teams }: HttpApiOptions): HttpSettings['a2a'] {
+  if (a2a === false) return undefined
+  const { teams: names = Object.keys(teams), waitMs = 20_000, url, securitySchemes = BEARER } = a2a === true ? {} : a2a
+  assertOfOneProcess('a2a', names, teams)
+  return { teams: names, waitMs, securitySchemes, ...(url !== undefined && { url: url.replace(/\/+$/, '') }) }
+}
+
+/** @throws ConfigurationError for a team that there is not, or that runs over several processes. */
+function assertOfOneProcess(option: 'mcp' | 'a2a', names: readonly string[], teams: HttpApiOptions['teams']): void {
   for (const name of names) {
     const team = own(teams, name)
-    if (!team) throw refused('mcp.teams', name, `names of teams: ${Object.keys(teams).join(', ')}`)
+    if (!team) throw refused(`${option}.teams`, name, `names of teams: ${Object.keys(teams).join(', ')}`)
     if (!isClusterTeam(team)) continue
-    const way = `MCP serves teams in one process. Leave "${name}" out of mcp.teams, or ask it by /v1.`
-    throw refusedAs('mcp.teams', `"${name}", which runs over several processes`, 'teams in one process', way)
+    const way = `${option.toUpperCase()} serves teams in one process. Leave "${name}" out of ${option}.teams, or ask it by /v1.`
+    throw refusedAs(`${option}.teams`, `"${name}", which runs over several processes`, 'teams in one process', way)
   }
-  return { teams: names, tools, waitMs, ...(oauth && { oauth }) }
 }
 
 function checkTeams(value: unknown, path: string): void {

@@ -31,6 +31,8 @@ export interface Route {
   readonly isOfPage?: boolean
   /** Is there only with `mcp`. */
   readonly isOfMcp?: boolean
+  /** Is there only with `a2a`. */
+  readonly isOfA2a?: boolean
   /** Is not counted by `limits.getsPerSecond`: a probe, or a stream, which has bounds of its own. */
   readonly isUncounted?: boolean
   /** Tells of runs of all tenants, or acts on their agents: refused to a caller who has a tenant. */
@@ -65,6 +67,12 @@ const teamName = z.string().optional()
 const shard = z.coerce.number().int().min(0).optional().describe('of a team over several processes')
 const yes = z.literal('1')
 const pageSize = z.coerce.number().int().min(1).max(1_000)
+
+/** A method of A2A by its path, which has the task and what is done with it. */
+const ofA2a = { path: '/a2a/:team/:path{.+}', rights: ['run'], isOfA2a: true, query: z.looseObject({}) } as const
+const a2aAnswers = {
+  200: { description: 'what comes of the method', json: z.looseObject({}), types: ['text/event-stream'] },
+}
 
 const openAiObject = <Name extends string>(name: Name) => z.looseObject({ object: z.literal(name) })
 const openAiModel = openAiObject('model').extend({ id: z.string(), created: z.number(), owned_by: z.string() })
@@ -551,6 +559,45 @@ export const routes = {
     isOfMcp: true,
     answers: { 200: { description: 'the metadata', json: z.looseObject({ resource: z.string() }) } },
     errors: [404],
+  }),
+  a2aCard: route({
+    path: '/.well-known/agent-card.json',
+    also: ['/a2a/:team/.well-known/agent-card.json'],
+    summary: 'Returns the agent card of a team, where it is served by A2A (`a2a`)',
+    rights: [],
+    isOpen: true,
+    isOfA2a: true,
+    answers: { 200: { description: 'the card', json: z.looseObject({ name: z.string() }) } },
+    errors: [404],
+  }),
+  a2a: route({
+    method: 'POST',
+    path: '/a2a/:team',
+    summary: 'Answers a method of A2A 1.0 by JSON-RPC',
+    rights: ['run'],
+    isOfA2a: true,
+    query: z.looseObject({}),
+    answers: {
+      200: {
+        description: 'the answer, or its events',
+        json: z.looseObject({ jsonrpc: z.literal('2.0') }),
+        types: ['text/event-stream'],
+      },
+    },
+    errors: [404, 429, 503],
+  }),
+  a2aPost: route({
+    ...ofA2a,
+    method: 'POST',
+    summary: 'Sends a message, cancels a task or subscribes to it by A2A 1.0 (HTTP+JSON)',
+    answers: a2aAnswers,
+    errors: [400, 404, 409, 415, 429, 503],
+  }),
+  a2aGet: route({
+    ...ofA2a,
+    summary: 'Returns a task, or all, or streams one by A2A 1.0 (HTTP+JSON)',
+    answers: a2aAnswers,
+    errors: [400, 404, 429, 503],
   }),
   live: route({ ...probe, path: '/livez', summary: 'Says whether the process works: else it is to be restarted' }),
   ready: route({ ...probe, path: '/readyz', summary: 'Says whether tasks are taken now' }),

@@ -204,6 +204,29 @@ export async function questionsOf(served: ServedTeam, caller: Caller, taskId?: s
     }))
 }
 
+/** Checks for a question of a task that its reader may answer. */
+export const mayAnswer = ({ run, caller, approveOwn }: FoundTask): boolean =>
+  run.questions.some((question) => !refusalFor(caller, question, run.metadata, approveOwn))
+
+/** Resolves when a task asks what its reader may answer, when it is over, or when the signal is aborted. */
+export async function untilAnswerable(found: FoundTask, signal: AbortSignal): Promise<void> {
+  try {
+    for await (const _ of found.run.events({ types: ['question', 'question.voted'], signal }))
+      if (mayAnswer(found)) return
+  } catch {
+    // who waits looks at the task itself
+  }
+}
+
+/** `isHeld`: questions are open that others have to answer. */
+export async function openIn(found: FoundTask): Promise<{ offered: TaskQuestion[]; isHeld: boolean }> {
+  const open = await questionsOf(found, found.caller, found.run.id)
+  const offered = open.filter(({ refusal }) => refusal === null)
+  return { offered, isHeld: open.length > offered.length }
+}
+
+export const HELD = 'It waits for people other than you to answer or to approve a call.'
+
 /** Checks for a run that a caller may know of: one of its own, or of its tenant, if it has one. */
 const isOfTenant = (run: Run<unknown> | undefined, { id, tenant }: Caller): boolean =>
   tenant === undefined || run?.tenant === tenant || callerIn(run?.metadata) === id

@@ -22,10 +22,19 @@ import { own } from '../../shared/values.ts'
 import { answerOnce } from '../chat/handlers.ts'
 import { outputOf } from '../http/openai-request.ts'
 import type { Caller, McpSettings, Right } from '../http/options.ts'
-import { HttpError, httpErrorOf, INTERNAL, refusalFor } from '../http/problem.ts'
+import { HttpError, httpErrorOf, INTERNAL } from '../http/problem.ts'
 import { queryText, type TaskQuestion } from '../http/schemas.ts'
 import { firstOf } from '../http/streams.ts'
-import { type FoundTask, isOver, knownEndOf, questionsOf, type ServedTeam } from '../http/task-view.ts'
+import {
+  type FoundTask,
+  HELD,
+  isOver,
+  knownEndOf,
+  mayAnswer,
+  openIn,
+  type ServedTeam,
+  untilAnswerable,
+} from '../http/task-view.ts'
 import { answerAs, beginOnce, cancelled, keyedTask, type Service, traceOf, written } from '../http/tasks.ts'
 import { answersIn, answerTo, requestsOf } from './questions.ts'
 import type { Sdk } from './sdk.ts'
@@ -152,11 +161,7 @@ export function serverFor(
     if ((await knownEndOf(found.run)) || mayAnswer(found)) return
     const token = isPiped ? context.mcpReq._meta?.progressToken : undefined
     const stop = new AbortController()
-    const asked = async () => {
-      for await (const _ of found.run.events({ types: ['question', 'question.voted'], signal: stop.signal }))
-        if (mayAnswer(found)) return
-    }
-    const over = asked().catch(() => {})
+    const over = untilAnswerable(found, stop.signal)
     const gone = [context.mcpReq.signal, request.signal, tasks.ending]
     for (let progress = 1; ; progress++) {
       let isDone = token === undefined || gone.some(({ aborted }) => aborted)
@@ -410,8 +415,6 @@ const READS = { readOnlyHint: true }
 /** Error code of JSON-RPC: invalid params. */
 const INVALID = -32_602
 
-const HELD = 'It waits for people other than you to answer or to approve a call.'
-
 const cancelledBy = ({ id }: Caller): string => `cancelled by "${id}"`
 
 /** Capabilities of a client: a request of 2026 has them, and a connection of 2025 has begun with them. */
@@ -421,17 +424,6 @@ const capabilitiesOf = (context: ServerContext, server: McpServer): Capabilities
 interface Capabilities {
   readonly elicitation?: object
   readonly extensions?: Readonly<Record<string, unknown>>
-}
-
-/** Checks for a question of a task that its reader may answer. */
-const mayAnswer = ({ run, caller, approveOwn }: FoundTask): boolean =>
-  run.questions.some((question) => !refusalFor(caller, question, run.metadata, approveOwn))
-
-/** `isHeld`: questions are open that others have to answer. */
-async function openIn(found: FoundTask): Promise<{ offered: TaskQuestion[]; isHeld: boolean }> {
-  const open = await questionsOf(found, found.caller, found.run.id)
-  const offered = open.filter(({ refusal }) => refusal === null)
-  return { offered, isHeld: open.length > offered.length }
 }
 
 const metaOf = ({ run }: FoundTask) => ({ 'dramatis/taskId': run.id, 'dramatis/status': run.status })

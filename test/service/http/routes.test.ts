@@ -34,6 +34,7 @@ const chatOf = (text: string) => ({
   messages: [{ id: 'first', role: 'user', parts: [{ type: 'text', text }] }],
 })
 
+const said = (text: string) => ({ message: { messageId: text, role: 'ROLE_USER', parts: [{ text }] } })
 const OAUTH = { resource: 'https://agents.example.com/mcp', authorizationServers: ['https://login.example.com'] }
 
 type Visit = (stage: Stage) => Promise<Sent[]>
@@ -210,6 +211,22 @@ const visits: Record<Operation, Visit> = {
       }),
     ]
   },
+  a2aCard: async ({ send }) => [await send('GET', '/.well-known/agent-card.json', { caller: null })],
+  async a2a({ send }) {
+    const ask = (method: string) => ({ body: { jsonrpc: '2.0', id: 1, method, params: said('go') } })
+    return [
+      await send('POST', '/a2a/desk', ask('SendMessage')),
+      await send('POST', '/a2a/desk', ask('SendStreamingMessage')),
+    ]
+  },
+  async a2aPost({ send }) {
+    const ask = { body: said('go') }
+    return [await send('POST', '/a2a/desk/message:send', ask), await send('POST', '/a2a/desk/message:stream', ask)]
+  },
+  async a2aGet({ send }) {
+    const { body } = await send('POST', '/a2a/desk/message:send', { body: said('go') })
+    return [await send('GET', `/a2a/desk/tasks/${body.task.id}`), await send('GET', '/a2a/desk/tasks')]
+  },
   page: async ({ send }) => [await send('GET', '/', { caller: null })],
   async pageScript({ send }) {
     const file = await send('GET', '/page.js', { caller: null })
@@ -229,7 +246,7 @@ for (const [operation, visit] of Object.entries(visits) as [Operation, Visit][])
   const { method, path, answers }: Route = routes[operation]
   t.test(`${method} ${path} gives each answer that the table names, and it fits`, async (t) => {
     const sent = await visit(
-      stage(t, handy, { dashboard: true, mcp: { oauth: OAUTH } }, { supervision: { maxRestarts: 0 } }),
+      stage(t, handy, { dashboard: true, mcp: { oauth: OAUTH }, a2a: true }, { supervision: { maxRestarts: 0 } }),
     )
     const named = Object.entries(answers).filter(([, { isOfCluster }]) => !isOfCluster)
     t.same(new Set(sent.map(({ status }) => String(status))), new Set(named.map(([status]) => status)))

@@ -1,0 +1,59 @@
+/** The card by which clients of A2A find a team. Strangers read what it is called; who its agents are is for callers. */
+import type { A2aSettings, Caller } from '../http/options.ts'
+import type { ServedTeam } from '../http/task-view.ts'
+import { ONCE } from './wire.ts'
+
+export const VERSION = '1.0'
+
+interface Place {
+  /** URL of the team, below which its methods are. */
+  readonly url: string
+  readonly settings: A2aSettings
+  readonly caller: Caller
+}
+
+export function cardOf({ name, team }: ServedTeam, { url, settings, caller }: Place): object {
+  const isKnown = caller.may.includes('run')
+  const agents = isKnown
+    ? team.listAgents().map((agent) => ({ name: agent.name, description: agent.role.description }))
+    : []
+  const words = agents.map((agent) => [agent.name, agent.description].filter(Boolean).join(': ')).join('; ')
+  const description = `The team "${name}" of AI agents${words && ` (${words})`}.`
+  const { securitySchemes } = settings
+  const names = Object.keys(securitySchemes)
+  return {
+    name,
+    description,
+    version: '1',
+    supportedInterfaces: ['JSONRPC', 'HTTP+JSON'].map((protocolBinding) => ({
+      ...{ url, protocolBinding, protocolVersion: VERSION },
+    })),
+    capabilities: {
+      streaming: true,
+      pushNotifications: false,
+      extendedAgentCard: true,
+      extensions: [
+        {
+          uri: ONCE,
+          description: 'A message sent again with its messageId joins the task that it began.',
+          required: false,
+        },
+      ],
+    },
+    ...(names.length > 0 && {
+      securitySchemes,
+      securityRequirements: names.map((scheme) => ({ schemes: { [scheme]: { list: [] } } })),
+    }),
+    defaultInputModes: ['text/plain', 'application/json', 'image/*', 'audio/*', 'application/pdf'],
+    defaultOutputModes: ['text/plain', 'application/json'],
+    skills: [
+      { id: name, name, description, tags: ['team'] },
+      ...agents.map((agent) => ({
+        id: `${name}.${agent.name}`,
+        name: agent.name,
+        description: agent.description ?? `An agent of the team "${name}".`,
+        tags: ['agent'],
+      })),
+    ],
+  }
+}
