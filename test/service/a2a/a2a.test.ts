@@ -48,6 +48,10 @@ for (const [binding, send] of Object.entries(bindings)) {
     t.equal(joined(streamed.results).trim(), 'hello big world')
     t.ok(streamed.results.filter((each) => each.artifactUpdate).length > 2, 'words come one by one')
     t.same(streamed.rpcIds, ['r1'])
+    const retold = (await send(url, 'SendStreamingMessage', textMessage('use find sofa'))).results
+    const pieces = retold.filter(({ artifactUpdate }) => artifactUpdate && !artifactUpdate.lastChunk)
+    t.match(pieces[0].artifactUpdate.artifact.parts, [{ text: /Let me see/ }])
+    t.equal(joined(pieces), 'result: {"done":"sofa"}', 'words before a call are no part of the answer')
     const { id } = streamed.results[0].task
     t.equal(answerOf((await send(url, 'GetTask', { id })).results[0])?.trim(), 'hello big world')
     const other = await send(url, 'SendMessage', { message: { ...message.message, parts: [{ text: 'other' }] } })
@@ -109,6 +113,8 @@ for (const [binding, send] of Object.entries(bindings)) {
     t.equal(stateOf((await followed).results.at(-1)), 'CANCELED')
     t.match((await send(url, 'SubscribeToTask', { id })).error.message, /It is over: get the task/)
     t.match((await send(url, 'SendMessage', textMessage('x', { taskId: id }))).error.message, /takes no more messages/)
+    const mixed = textMessage('x', { taskId: id, contextId: 'other' })
+    t.match((await send(url, 'SendMessage', mixed)).error.message, /^There is no task/)
     gate.resolve()
     const fine = (await send(url, 'SendMessage', textMessage('say hello', { contextId: 'talk' }))).results[0].task
     t.match((await send(url, 'CancelTask', { id: fine.id })).error.message, 'It is finished.')
