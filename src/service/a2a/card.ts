@@ -1,4 +1,4 @@
-/** The card by which clients of A2A find a team. Strangers read what it is called; who its agents are is for callers. */
+/** Cards by which clients of A2A find a team. Strangers read its name alone, and callers who its agents are. */
 import type { A2aSettings, Caller } from '../http/options.ts'
 import type { ServedTeam } from '../http/task-view.ts'
 import { ONCE } from './wire.ts'

@@ -33,8 +33,9 @@ function partIn({ text, data, raw, url, mediaType, filename }: Part, path: strin
 }
 
 /**
- * Returns the answers that a message has for a task. A data part or the metadata name their question, and a code what an
- * approval has shown. A text alone is for the one question there is; never for an approval, which may be another by now.
+ * Returns the answers that a message has for a task. A data part or the metadata name their question, and a code what
+ * an approval has shown. A text alone is for the one question there is; never for an approval, which may be another
+ * by now.
  *
  * @throws Fault where nothing is to be answered.
  */

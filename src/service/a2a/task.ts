@@ -1,4 +1,4 @@
-/** A run as a task of A2A, and as the events of its stream. Both are folds of the log: nothing of a task is kept here. */
+/** A run as a task of A2A, and as the events of its stream. Both are folds of the log: nothing is kept here. */
 
 import { systemClock } from '../../shared/clock.ts'
 import { digestOf } from '../../shared/random.ts'
@@ -113,8 +113,8 @@ export interface Told {
 }
 
 /**
- * Yields a task as it is, then what happens in it, until it is over or its reader has to answer. The words of the answer
- * come as pieces of its artifact, and at the end as a whole.
+ * Yields a task as it is, then what happens in it, until it is over or its reader has to answer. The words of the
+ * answer come as pieces of its artifact, and at the end as a whole.
  */
 export async function* eventsOf(
   found: FoundTask,

@@ -175,7 +175,9 @@ t.test('what is no request of JSON-RPC has an error with its id', async (t) => {
 
 t.test('an approval of others is none for the one who asked, by hand-made requests too', async (t) => {
   const { url, team, done } = await served(t, { a2a: { waitMs: 50 } })
-  const { task } = (await rpc(url, 'SendMessage', textMessage('use pay lamp'))).results[0]
+  const { id } = (await rpc(url, 'SendMessage', textMessage('use pay lamp'))).results[0].task
+  while (team.questions(id).length === 0) await new Promise(setImmediate)
+  const [task] = (await rpc(url, 'GetTask', { id })).results
   t.equal(stateOf(task), 'WORKING')
   t.match(JSON.stringify(task), /waits for people other than you/)
   t.notMatch(JSON.stringify(task), /questionId|digest|lamp/)
