@@ -39,7 +39,7 @@ export async function taskOf(found: FoundTask, { withArtifacts = true } = {}): P
 }
 
 /** Returns the state of a task, and what it says to its reader. */
-export async function statusOf(found: FoundTask): Promise<Status> {
+async function statusOf(found: FoundTask): Promise<Status> {
   const { run } = found
   const { offered, isHeld } = await openIn(found)
   if (isOver(run)) {
