@@ -65,7 +65,14 @@ export type { OrchestrationConfig } from './protocols/index.ts'
 
 // Options of a team and of its roles.
 export type { AgentRole, Capability, ContextStrategy, RoleInfo, ToolReference } from './actors/definition/role.ts'
-export type { CommunicationConfig, SlowMs, SupervisionConfig } from './actors/definition/role-config.ts'
+export type {
+  AcpAgent,
+  CommunicationConfig,
+  RemoteAgent,
+  RemotePermission,
+  SlowMs,
+  SupervisionConfig,
+} from './actors/definition/role-config.ts'
 export type {
   AgentRegistry,
   BudgetConfig,

@@ -10,11 +10,12 @@ const rooms: ReadonlyMap<string, number> = new Map(
     blackboard: 3,
     'actors/definition': 17,
     'actors/model': 13,
-    'actors/turn': 23,
+    'actors/turn': 24,
     'actors/thread': 7,
     'json-schema': 6,
     tools: 26,
     mcp: 9, // the shapes that servers send; rounds of a call
+    remote: 5, // agents elsewhere as roles, by one protocol or another
     'runtime/logging': 4,
     'runtime/store': 11, // chunks, which two engines of a cluster write
     'runtime/providers': 14, // lists of models
@@ -22,7 +23,7 @@ const rooms: ReadonlyMap<string, number> = new Map(
     'runtime/log': 7,
     'runtime/threads': 7,
     'runtime/host': 20, // moments of the wall clock; what people say to a run
-    'runtime/verbs': 21, // a call of a list of models; who may agree to a call, how many have to, and to what; words of people in prompts
+    'runtime/verbs': 22, // prompts for agents elsewhere; a call of a list of models; who may agree to a call, how many have to, and to what; words of people in prompts
     'runtime/supervision': 11,
     'runtime/observers': 10,
     'runtime/runs': 18, // events as they are told to others
@@ -85,6 +86,7 @@ const LINES: readonly [lines: number, what: string][] = [
   [70, 'the next message of a thread after an answer that came before its handoff had ended'],
   [130, 'clients of MCP: traces, tokens of OAuth, changed lists, resources and prompts'],
   [945, 'a team as an agent of A2A: two bindings, streams, questions, cards'],
+  [1_260, 'roles that agents elsewhere play, and coding agents by ACP as the first of them'],
 ]
 const MOST_LINES = LINES.reduce((all, [lines]) => all + lines, 0)
 const LONGEST_FILE = 784

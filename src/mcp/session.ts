@@ -1,5 +1,6 @@
 /** Sessions with an MCP server, from `initialize` until they are closed. */
 import type { Client, ElicitResult as Elicited, RequestOptions } from '@modelcontextprotocol/client'
+import { isOverIn } from '../shared/clock.ts'
 import { onAbort } from '../shared/on-abort.ts'
 import { type Fields, isCutOff, passedParams, passedResult, passResults } from './loose.ts'
 import { type Context, elicited, MOST_QUESTIONS } from './rounds.ts'
@@ -8,7 +9,6 @@ import {
   type Fate,
   httpTransport,
   isClosed,
-  isOverIn,
   type Line,
   NotSentError,
   type SessionParts,

@@ -8,13 +8,14 @@ import {
   ANSWER_LIMITS,
   boundedAnswer,
   isEventStream,
+  Lines,
   MIB,
   MOST_TOOL_VALUES,
   type Refuse,
   tooLarge,
   tooMany,
 } from '../shared/answers.ts'
-import { systemClock } from '../shared/clock.ts'
+import { isOverIn, systemClock } from '../shared/clock.ts'
 import { visible } from '../shared/text.ts'
 import { nextTurn } from '../shared/timers.ts'
 import { valuesIn } from '../shared/values.ts'
@@ -59,18 +60,6 @@ export interface Line {
   retryAfterMs?(): number
   leave?(): Promise<void>
   ended?(): Promise<void>
-}
-
-/** Resolves to true if that is over within `ms`. */
-export async function isOverIn(ms: number, done: Promise<unknown>): Promise<boolean> {
-  const enough = new AbortController()
-  const late = systemClock.sleep(ms, enough.signal).then(
-    () => false,
-    () => true,
-  )
-  const isOver = await Promise.race([done.then(() => true), late])
-  enough.abort()
-  return isOver
 }
 
 type HttpKit = Pick<Sdk, 'StreamableHTTPClientTransport' | 'SdkError' | 'SdkHttpError'>
@@ -167,46 +156,6 @@ function wordsIn(body: string): string {
   } catch {}
   const [line = ''] = body.trim().split('\n', 1)
   return line.startsWith('<') ? '' : line
-}
-
-const LF = 0x0a
-
-/** Cuts what comes in chunks into lines, in time linear in its bytes however small the chunks are. */
-export class Lines {
-  #parts: Uint8Array[] = []
-  #pending = 0
-
-  get pending(): number {
-    return this.#pending
-  }
-
-  /** The lines that are whole with this chunk, without their ends. */
-  *take(chunk: Uint8Array): Generator<Buffer> {
-    let from = 0
-    for (let at = chunk.indexOf(LF); at !== -1; at = chunk.indexOf(LF, from)) {
-      this.#add(chunk.subarray(from, at))
-      from = at + 1
-      yield this.#line()
-    }
-    this.#add(chunk.subarray(from))
-  }
-
-  drop(): void {
-    this.#parts = []
-    this.#pending = 0
-  }
-
-  #add(bytes: Uint8Array): void {
-    if (bytes.length === 0) return
-    this.#parts.push(bytes)
-    this.#pending += bytes.length
-  }
-
-  #line(): Buffer {
-    const line = Buffer.concat(this.#parts)
-    this.drop()
-    return line
-  }
 }
 
 /*

@@ -229,3 +229,41 @@ function checkValues(
 export const tooLarge = (of: string, bytes: number): string => `sends ${of} of more than ${bytes / MIB} MiB`
 
 export const tooMany = (of: string, values: number): string => `sends ${of} of more than ${values} JSON values`
+
+/** Cuts what comes in chunks into lines, in time linear in its bytes however small the chunks are. */
+export class Lines {
+  #parts: Uint8Array[] = []
+  #pending = 0
+
+  get pending(): number {
+    return this.#pending
+  }
+
+  /** The lines that are whole with this chunk, without their ends. */
+  *take(chunk: Uint8Array): Generator<Buffer> {
+    let from = 0
+    for (let at = chunk.indexOf(LF); at !== -1; at = chunk.indexOf(LF, from)) {
+      this.#add(chunk.subarray(from, at))
+      from = at + 1
+      yield this.#line()
+    }
+    this.#add(chunk.subarray(from))
+  }
+
+  drop(): void {
+    this.#parts = []
+    this.#pending = 0
+  }
+
+  #add(bytes: Uint8Array): void {
+    if (bytes.length === 0) return
+    this.#parts.push(bytes)
+    this.#pending += bytes.length
+  }
+
+  #line(): Buffer {
+    const line = Buffer.concat(this.#parts)
+    this.drop()
+    return line
+  }
+}

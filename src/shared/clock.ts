@@ -217,3 +217,15 @@ export function schedulerFrom(clock: Clock | Scheduler | undefined): Scheduler {
     hold: systemClock.hold,
   }
 }
+
+/** Resolves to true if that is over within `ms`. */
+export async function isOverIn(ms: number, done: Promise<unknown>): Promise<boolean> {
+  const enough = new AbortController()
+  const late = systemClock.sleep(ms, enough.signal).then(
+    () => false,
+    () => true,
+  )
+  const isOver = await Promise.race([done.then(() => true), late])
+  enough.abort()
+  return isOver
+}

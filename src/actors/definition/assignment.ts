@@ -3,7 +3,7 @@
  * thread's answer. Also the JSON contents of control frames.
  */
 import type { ErrorData } from '../../shared/errors.ts'
-import type { ToolSpec } from './model.ts'
+import type { ToolSpec, Watched } from './model.ts'
 import type { ContextStrategy, FloorHistory, GuardedBy, RoleInfo } from './role.ts'
 import type { AgentStatus } from './task.ts'
 
@@ -106,6 +106,24 @@ export type AgentCode =
   | { protocol: string; bundled: boolean; shown: string; config: object | undefined }
   /** A role that a language model plays: there is nothing to import. */
   | { model: true }
+  /** A role that an agent elsewhere plays; what its memory belongs to. */
+  | { remote: 'run' | 'thread' }
+
+/**
+ * Arguments of the verb by which a turn asks the agent elsewhere that plays its role. `session`: that of the turn
+ * before. `stream`: the words are sent as they come.
+ */
+export interface RemoteRequest {
+  text: string
+  session?: string
+  stream?: boolean
+  watched?: Watched
+}
+
+export interface RemoteAnswer {
+  text: string
+  session: string
+}
 
 /** An agent as a protocol script sees it. */
 export type RosterEntry = RoleInfo & {

@@ -1,4 +1,5 @@
-/** Options of mailboxes and messages, of a team or of one role. */
+/** Options of mailboxes and messages, of a team or of one role, and of agents elsewhere. */
+import type { ApprovalPolicy } from './tool.ts'
 
 /** Sizes of mailboxes, their overflow policy, and time limits of messages. Sizes in bytes, durations in ms. */
 export interface CommunicationConfig {
@@ -185,6 +186,70 @@ export interface SupervisionConfig {
         maxMessagesWithoutProgress?: number
         onFound?: 'report' | 'end'
       }
+}
+
+/**
+ * Call of a tool that a program behind a role wants to make. `kind`: read, edit, delete, move, search, execute, think,
+ * fetch, switch_mode or other. `input`: what it says of the call, cut to what a person can be shown.
+ */
+export interface RemotePermission {
+  readonly agent: string
+  readonly runId: string
+  readonly kind: string
+  readonly title: string
+  readonly input: unknown
+}
+
+/**
+ * A program that speaks the Agent Client Protocol, as coding agents do. It is started with the first task, in a process
+ * group of its own, and ended with the team. It works in `cwd` by itself: this process gives it no files and no
+ * terminals. Needs the package @agentclientprotocol/sdk. Source: agentclientprotocol.com.
+ *
+ * @example
+ * const coder: AgentRole = {
+ *   name: 'coder',
+ *   remote: { acp: { command: 'opencode', args: ['acp'], cwd: '/work/shop', env: { PATH: process.env.PATH! } } },
+ * }
+ */
+export interface AcpAgent {
+  command: string
+  args?: readonly string[]
+  /** Folder that it works in, as an absolute path. */
+  cwd: string
+  /** Variables for it, beside the those that `env` and `keys` of the role name. It gets no others, PATH neither. */
+  env?: Readonly<Record<string, string>>
+  /**
+   * Decision on a call of a tool that it asks permission for. 'ask' (the default): people are asked, as for a tool
+   * with `approval`; 'yes' allows that call once. `{ by, groups, quorum }` says which people. 'deny': it is rejected. A
+   * function decides; what it throws rejects.
+   */
+  permissions?:
+    | 'ask'
+    | 'deny'
+    | Omit<ApprovalPolicy, 'when'>
+    | ((asked: RemotePermission) => 'allow' | 'deny' | 'ask' | Promise<'allow' | 'deny' | 'ask'>)
+  /** MCP servers for its sessions, as the protocol has them. */
+  mcpServers?: readonly object[]
+  /** Owner of its memory: a run (the default), or a thread (`threadId`), over runs and restarts. */
+  session?: 'run' | 'thread'
+  /** Id of the mode that its sessions work in, one of its own. */
+  mode?: string
+  /**
+   * Says that a task may be gone on with after the program or this process has ended in the middle of it: the agent is
+   * told to look at what is done. Default: false, which makes it an `OutcomeUnknownError`.
+   */
+  idempotent?: boolean
+  /** Time that it has to start, and then to open a session, in ms. Default: 60,000. */
+  startMs?: number
+  /** Longest time without a word from it while no question to people is open, in ms. Default: 600,000. */
+  idleMs?: number
+  /** Time that it has to stop a cancelled task, in ms. Default: 10,000. Then it is ended. */
+  cancelMs?: number
+}
+
+/** Address of the agent behind a role. */
+export interface RemoteAgent {
+  acp: AcpAgent
 }
 
 /** Times of `supervision.slowMs`, in ms; false: that kind is never slow. */

@@ -1,7 +1,7 @@
 /** Types of roles: the options that a user writes, and the part of them that a thread gets. */
 
 import type { ModelOptions } from './model-options.ts'
-import type { CommunicationConfig, SupervisionConfig } from './role-config.ts'
+import type { CommunicationConfig, RemoteAgent, SupervisionConfig } from './role-config.ts'
 import type { ModelSchema, Tool } from './tool.ts'
 
 /**
@@ -66,8 +66,11 @@ export const GUARD = 'guard'
 /** Arguments of that verb, and its result: the value, changed or not. */
 export type GuardArguments = { on: 'before' | 'beside' | 'output'; value: string } | ({ on: 'tool' } & GuardedCall)
 
+/** Verb by which a turn asks the agent elsewhere that plays its role. */
+export const REMOTE = 'remote'
+
 /** Verbs that the host serves and that are a turn's own work: a turn that calls one does not wait for others. */
-export const OWN_WORK: ReadonlySet<string> = new Set(['model', 'tool', GUARD])
+export const OWN_WORK: ReadonlySet<string> = new Set(['model', 'tool', REMOTE, GUARD])
 
 /** A declared ability of an agent. Tasks find their agent by it (`orchestrator.route`, auctions). */
 export interface Capability {
@@ -256,6 +259,11 @@ export interface AgentRole<Name extends string = string> extends RoleInfo<Name> 
    */
   module?: URL | string
   /**
+   * Another program plays the role: it gets each message as a prompt, and what it says is the answer. Then the role has
+   * no prompt, model, tools, output or code of its own.
+   */
+  remote?: RemoteAgent
+  /**
    * Number of threads that take from one mailbox, from 1 to 256. Default: 1.
    *
    * Each thread restarts on its own, and is stopped on its own if it crashes more often than `maxRestarts`. The agent
@@ -417,6 +425,7 @@ const LEAST = {
   report: 'untrusted',
   model: 'untrusted', // a model agent cannot answer without this verb and the next two
   [MODEL_TURN]: 'untrusted',
+  [REMOTE]: 'untrusted', // an agent elsewhere cannot answer without it
   'run.output': 'untrusted',
   [GUARD]: 'untrusted',
   [LOOP_FOUND]: 'untrusted',

@@ -358,7 +358,7 @@ export function defineTool<In, Value, Out>(tool: ToolOptions<In, Value, Out>): T
 
 type GivenApproval<Value> = ToolOptions<unknown, Value, unknown>['approval']
 
-function policyOf<Value>(approval: GivenApproval<Value> = false): {
+export function policyOf<Value>(approval: GivenApproval<Value> = false): {
   when: boolean | ((input: Value) => boolean)
 } & ApprovalRule {
   if (typeof approval !== 'object') return { when: approval, ...ANY_OTHER }
@@ -436,7 +436,7 @@ const RULES: Readonly<Record<keyof ToolOptions<unknown, unknown, unknown>, Rule>
   precondition: ['a function that throws', (value) => value === undefined || typeof value === 'function'],
 }
 
-function isPolicy(value: unknown): boolean {
+export function isPolicy(value: unknown): value is ApprovalPolicy {
   if (!isFields(value)) return false
   const { when, by = ANY_OTHER.by, groups, quorum = 1, ...more }: Partial<Record<keyof ApprovalPolicy, unknown>> = value
   const isKnown = APPROVERS.some((approvers) => approvers === by)

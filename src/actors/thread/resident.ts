@@ -19,6 +19,7 @@ import {
 import type { ThreadPort } from '../turn/link.ts'
 import { modelAgent } from '../turn/model-agent.ts'
 import { moduleScript, ScriptContext } from '../turn/orchestrator.ts'
+import { remoteAgent } from '../turn/remote-agent.ts'
 import { toolIn } from '../turn/run-tool.ts'
 import { type LoadedTool, Toolbox } from '../turn/toolbox.ts'
 import { AgentLoop, startFailure } from './loop.ts'
@@ -118,6 +119,7 @@ async function handlersFor(
   imports: Imports,
 ): Promise<AgentHandlers> {
   if ('model' in code) return modelAgent(instances === 1)
+  if ('remote' in code) return remoteAgent(code.remote)
   if (code.bundled) process.setSourceMapsEnabled(true)
   const { default: exported } = await exportsIn('module' in code ? code.module : code.protocol, 'agent', imports)
   return 'protocol' in code

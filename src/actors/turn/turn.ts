@@ -8,6 +8,7 @@ import { idText, NOW, SIGNALLED } from '../../mailbox/frame.ts'
 import type { OnMismatch } from '../../mailbox/mailbox.ts'
 import { type AgentMessage, type MessageType, ORCHESTRATOR } from '../../mailbox/message.ts'
 import { type DramatisError, TurnEndedError } from '../../shared/errors.ts'
+import type { RemoteAnswer, RemoteRequest } from '../definition/assignment.ts'
 import { durationOf } from '../definition/checks.ts'
 import type { RequestOptions } from '../definition/context.ts'
 import type { ModelAnswer, ModelCall } from '../definition/model.ts'
@@ -17,6 +18,7 @@ import {
   type GuardArguments,
   type GuardedBy,
   MODEL_TURN,
+  REMOTE,
   type RoleInfo,
 } from '../definition/role.ts'
 import type { Logger } from '../definition/tool.ts'
@@ -245,6 +247,13 @@ export class Turn implements OpenTurn {
   askModel(call: ModelCall, signal: AbortSignal | undefined): Promise<ModelAnswer> {
     const onPiece = call.stream ? (piece: string) => this.emit(piece) : undefined
     return this.atWork(() => this.calls.call('model', call, signal, onPiece), 1) as Promise<ModelAnswer>
+  }
+
+  /** Asks the agent elsewhere that plays the role: a step. A later try is the same by the text alone. */
+  askRemote(asked: RemoteRequest): Promise<RemoteAnswer> {
+    const onPiece = asked.stream ? (piece: string) => this.emit(piece) : undefined
+    const { text } = asked
+    return this.atWork(() => this.calls.call(REMOTE, asked, undefined, onPiece, { text }), 1) as Promise<RemoteAnswer>
   }
 
   // ---- steps and time

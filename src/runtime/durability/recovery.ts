@@ -285,7 +285,7 @@ class MessageRecovery {
         cancellation.logCancel({ caller: agent, correlation, run, turn })
         continue
       }
-      const isTool = frame.readBody(memory, at).content === 'tool'
+      const isTool = /^(tool|remote)$/.test(frame.readBody(memory, at).content)
       const loaded = isTool && [...agent.instances.map((each) => lifecycle.ready(each)), stagedStart.until(envelope)]
       const ready = loaded && Promise.all(loaded).then(noMatter, noMatter)
       const passedMs = this.#old.times.since(entry)

@@ -3,9 +3,10 @@
 import type { RoundBounds } from '../../actors/definition/assignment.ts'
 import { modelOptionsOf } from '../../actors/definition/model-options.ts'
 import type { AgentRole, ContextStrategy, FloorHistory, RoleInfo } from '../../actors/definition/role.ts'
-import type { Overflow, SupervisionConfig } from '../../actors/definition/role-config.ts'
+import type { Overflow, RemoteAgent, SupervisionConfig } from '../../actors/definition/role-config.ts'
 import type { ModelSchema } from '../../actors/definition/tool.ts'
 import { VERB_NAMES, verbTool } from '../../actors/model/verb-tools.ts'
+import { checkRemote } from '../../remote/role.ts'
 import { type Filled, filled, refused, refusedAs } from '../../shared/checks.ts'
 import type { Models } from '../providers/models.ts'
 import { moduleFrom } from './module.ts'
@@ -220,6 +221,8 @@ export interface AgentSettings extends HeldKeys, Omit<Filled<typeof communicatio
   module: string | null
   /** True for a model agent: a language model plays the role, there is no code. */
   playedByModel: boolean
+  /** Set if an agent elsewhere plays the role. */
+  remote?: RemoteAgent
   /** 'shared': it may share its thread with other agents. */
   isolation: Isolation
   verbs: string[]
@@ -258,6 +261,9 @@ const OF_CODE = {
 } as const
 const OF_MODELS = { concurrency: 32, reentrancy: 'chain', turnRetries: 1, messagesPerTurn: 1_000 } as const
 
+/** An agent elsewhere may work for long: what bounds it is how long it says nothing. */
+const NO_LIMIT = 2 ** 31 - 1
+
 /** Team options that apply to each role that sets nothing itself. */
 type TeamDefaults = Pick<
   TeamOptions,
@@ -292,11 +298,13 @@ export function agentSettings(
     role.communication,
     team.communication,
   )
+  if (role.remote) checkRemote(role, path)
+  const remote = hasDefinition ? undefined : role.remote
   const module = role.module === undefined ? null : moduleFrom(role.module, `${path}.module`)
-  const playedByModel = module === null && !hasDefinition
+  const playedByModel = module === null && !hasDefinition && !remote
   if (playedByModel) models.assertHas(role.model, path)
   const defaults = playedByModel ? OF_MODELS : OF_CODE
-  const shared = (role.trust !== 'untrusted' && team.tools) || []
+  const shared = (role.trust !== 'untrusted' && !remote && team.tools) || []
   const tools = toolSettings(shared, role, path)
   const held = heldKeys(role, path, team.keys)
   return {
@@ -305,7 +313,11 @@ export function agentSettings(
     info: infoFrom(role),
     module: hasDefinition ? null : module,
     playedByModel,
-    isolation: isolationOf({ ...role, env: held.env }, path, { team: team.threads?.isolation, playedByModel, tools }),
+    isolation: isolationOf({ ...role, env: held.env }, path, {
+      team: team.threads?.isolation,
+      playedByModel: playedByModel || remote !== undefined,
+      tools,
+    }),
     verbs: offeredVerbs({ ...role, tools: [...shared, ...(role.tools ?? [])] }, verbTeam),
     loops: roundBounds(team.supervision?.livelock),
     ...(role.output && { output: outputOf(role, path, role.output) }),
@@ -320,6 +332,7 @@ export function agentSettings(
     reentrancy: role.reentrancy ?? defaults.reentrancy,
     mailbox: { capacity: mailboxCapacity, bytes: mailboxBytes, maxMessageBytes, overflow },
     ...communication,
+    ...(remote && { remote, modelTimeoutMs: NO_LIMIT }),
     turnRetries: role.communication?.turnRetries ?? team.communication?.turnRetries ?? defaults.turnRetries,
     supervision: supervisionSettings(team, role.supervision),
     tools,

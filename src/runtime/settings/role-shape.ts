@@ -22,6 +22,7 @@ import type { ModelSchema } from '../../actors/definition/tool.ts'
 import { laterSchema } from '../../json-schema/later-schema.ts'
 import { MAX_CONCURRENCY } from '../../mailbox/channel.ts'
 import { isName, jsonIssue } from '../../mailbox/message.ts'
+import { remoteShape } from '../../remote/role.ts'
 import {
   type Check,
   type Fields,
@@ -413,6 +414,7 @@ export const roleFields = {
   ...roleInfo,
   tools: toolsShape,
   module: (value, path) => void moduleFrom(value, path),
+  remote: remoteShape,
   instances: integer(1, MAX_INSTANCES),
   concurrency: integer(1, MAX_CONCURRENCY),
   contextStrategy: contextStrategyShape,

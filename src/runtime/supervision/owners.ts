@@ -34,6 +34,7 @@ import { Escalations, escalationVerbs, Handoffs } from '../verbs/handoffs.ts'
 import { HostTools } from '../verbs/host-tools.ts'
 import { ToolPools } from '../verbs/isolated-tools.ts'
 import { asksPerson, personVerbs } from '../verbs/questions.ts'
+import { Remotes } from '../verbs/remote.ts'
 import { SharedStates } from '../verbs/shared-state.ts'
 import { Steers } from '../verbs/steering.ts'
 import { SyncPoints } from '../verbs/sync-points.ts'
@@ -117,6 +118,7 @@ export abstract class Owners<Options extends OwnersOptions = OwnersOptions> exte
   readonly #ask = asksPerson(this, this.pauses, this.suspension, this.options.hasHandle ?? (() => true))
   readonly pools = this.options.pools ?? new ToolPools(this.threads.tools)
   readonly tools = new HostTools(this, this.guards, this.pools, this.#ask)
+  readonly remotes = new Remotes(this, this.tools, this.#ask, this.pauses)
   readonly #changedTurns = new ChangedTurns(this, this.permits, this.mailboxes, this.pauses, this.redelivery)
 
   constructor(options: Options) {

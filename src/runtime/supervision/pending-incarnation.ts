@@ -370,7 +370,7 @@ export class PendingIncarnation {
     const { name, settings } = this.#agent
     const error = this.#host.redactor.fields(errorFrom(data))
     const whose = importing === 'agent' ? this.#code : importing
-    if (!whose || 'model' in whose) return error
+    if (!whose || 'model' in whose || 'remote' in whose) return error
     return importFailure(settings, whose, error).catch((thrown: unknown) => {
       const text = `Agent "${name}" could not be started, nor could it be seen why: ${describe(thrown)}`
       return new StartFailedError(text, { agent: name }, thrown)

@@ -14,6 +14,7 @@ import type { Protocol } from '../../actors/definition/protocol.ts'
 import type { Verb } from '../../actors/definition/role.ts'
 import { modelAgent } from '../../actors/turn/model-agent.ts'
 import { moduleScript, scriptHandlers } from '../../actors/turn/orchestrator.ts'
+import { remoteAgent } from '../../actors/turn/remote-agent.ts'
 import { toolIn } from '../../actors/turn/run-tool.ts'
 import type { LoadedTool } from '../../actors/turn/toolbox.ts'
 import { ORCHESTRATOR } from '../../mailbox/message.ts'
@@ -134,6 +135,11 @@ export class Provision implements Provisioning {
     }
     const { module, option } = agent.settings
     if (agent.settings.playedByModel) return { model: true }
+    const { remote } = agent.settings
+    if (remote) {
+      await this.#supervisor().remotes.ready(agent)
+      return { remote: remote.acp.session ?? 'run' }
+    }
     if (module === null) return local
     const { href, bundled, shown } = await loadable(module, `${option}.module`, { from })
     return { module: href, bundled, shown }
@@ -230,6 +236,7 @@ export class Provision implements Provisioning {
     if (settings.playedByModel) return modelAgent(settings.instances === 1)
     const definition = this.#kit?.definitions.get(name)
     if (definition) return handlersFrom(definition, `modules.${name}`)
+    if (settings.remote) return remoteAgent(settings.remote.acp.session ?? 'run')
     const option = `${settings.option}.module`
     const place = { agent: name, specifier: settings.module ?? '', option, env: settings.env }
     return handlersFrom((await this.#load(place, thread, settings)).exports.default, option)
@@ -274,8 +281,16 @@ export function serveTeamVerbs(
   if (!realTools) supervisor.tools.rehearsal = rehearsalOf(supervisor, settings, kit)
   else if (kit?.outside) supervisor.tools.rehearsal = outsideOf(kit.outside)
   const record = (run: RunState, record: Unrecorded) => supervisor.journal.record(run, record)
-  const gateway = new ModelGateway({
+  const shared = {
     clock,
+    record,
+    redactor: supervisor.redactor,
+    written: () => supervisor.journal.written(),
+    prices: settings.prices,
+    warn: (text: string, fields: object) => supervisor.logger.warn(fields, text),
+  }
+  const gateway = new ModelGateway({
+    ...shared,
     resolve(wanted, { agent, run }) {
       const resolved = inPlace
         ? { client: inPlace, model: wanted ?? 'default' }
@@ -283,18 +298,13 @@ export function serveTeamVerbs(
       if (resolved.client.rehearsal) run.rehearsed = true
       return resolved
     },
-    record,
     steers: supervisor.steers,
-    redactor: supervisor.redactor,
-    written: () => supervisor.journal.written(),
-    prices: settings.prices,
-    warn: (text, fields) => supervisor.logger.warn(fields, text),
     // Each model of a list has a span, which includes the wait for tokens.
     layers: [failoverLayer({ clock, record }), ...(tracing ? [tracing.layer] : []), budgets.layer],
   })
   const ask: HostVerb = (args, caller, signal) =>
     pauses.during(caller, async () => gateway.verb(args, caller, signal), 'model')
-  calls.register([['model', ask]])
+  calls.register([['model', ask], ...supervisor.remotes.verbs({ ...shared, layers: [budgets.layer] })])
   const router = new TaskRouter(supervisor, taskRouting, (run, agent) => budgets.left(run, agent))
   calls.register([...modelTurnVerbs(supervisor, supervisor.delegations, settings.inCluster), ...router.verbs])
 }

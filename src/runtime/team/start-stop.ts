@@ -197,11 +197,12 @@ export class TeamLife {
   }
 
   async #end(): Promise<void> {
-    const { directory, lifecycle, pools, tools, spawner } = this.#supervisor
+    const { directory, lifecycle, pools, remotes, tools, spawner } = this.#supervisor
     this.#runs.endings.abortAll(new RunAbortedError('The team was closed.', { reason: 'close' }))
     await this.#runs.drain.quiet()
     for (const agent of [...directory.byIndex].slice(ORCHESTRATOR_INDEX).reverse()) await lifecycle.endAll(agent)
     tools.close()
+    await remotes.close()
     if (this.#closesThreads) await Promise.all([spawner.close(), pools.close()])
     this.#runs.line.room.leave(this.#runs.line)
     this.#supervisor.close()

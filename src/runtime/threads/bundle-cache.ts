@@ -330,7 +330,7 @@ export async function sourcesOf(specifier: string, from: string): Promise<Readon
   }
 }
 
-export type ImportedCode = Exclude<AgentCode, { model: true }> | ToolCode
+export type ImportedCode = Exclude<AgentCode, { model: true } | { remote: unknown }> | ToolCode
 
 /** `error` says what was thrown while the module of an agent or a tool was imported; its cause is that. */
 export async function importFailure(

@@ -272,6 +272,9 @@ export const isYesTo = (given: GivenAnswer, { call }: { readonly call: ApprovedC
   return given.answer === YES && !('input' in given && !isSame(given.input, call?.input))
 }
 
+/** Checks for an answer that agrees. A call of an agent elsewhere has answers that are neither yes nor no. */
+export const isYes = (given: GivenAnswer): boolean => (typeof given === 'string' ? given : given.answer) === YES
+
 export const isNo = (given: GivenAnswer): boolean => (typeof given === 'string' ? given : given.answer) === NO
 
 /** Error for an input that a person gives a tool, and that the tool would refuse. */

@@ -110,7 +110,7 @@ async function answerOf({ name, outputSchema }: ToolDefinition, input: unknown):
 }
 
 /** A tool of a thread as the host has it: what checks its input has done so there. */
-function threadTool(name: string, told: Partial<ThreadTool>): ToolDefinition {
+export function threadTool(name: string, told: Partial<ThreadTool>): ToolDefinition {
   const { outputSchema } = told
   return {
     name,
@@ -233,9 +233,21 @@ export class HostTools {
    */
   async call(waiter: VerbWaiter, given: Partial<ToolCall>, signal: AbortSignal): Promise<unknown> {
     const { agent, run } = waiter
-    const { name, callId } = named(given)
+    const { name } = named(given)
     const { simulated } = given
     const tool = simulated ? this.#inThread(agent, run, name, simulated) : this.#find(agent, name)
+    return this.perform(waiter, tool, given, signal)
+  }
+
+  /** Does the same with a tool that is none of the agent's. */
+  async perform(
+    waiter: VerbWaiter,
+    tool: ToolDefinition,
+    given: Partial<ToolCall>,
+    signal: AbortSignal,
+  ): Promise<unknown> {
+    const { agent, run } = waiter
+    const { callId } = named(given)
     const call: Begun = { agent: agent.name, messageId: agent.messageIdOf(waiter.turn), callId, tool: tool.name }
     const note = this.held.get(callId)
     if (this.interrupted.has(callId) && !tool.idempotent && (!note || note.mayHaveRun)) throw unknownOutcome(call)

@@ -29,6 +29,7 @@ import {
   callIn,
   checkBySchemaOf,
   isNo,
+  isYes,
   isYesTo,
   OpenApproval,
   readAnswerOptions,
@@ -351,7 +352,7 @@ function askPerson(
       answerBy,
       checkInput: checkInput ?? ((input) => checkBySchemaOf(call, input)),
       settle(answer, by) {
-        if (!approval || !call || isNo(answer)) return answered(answer, answerFields(answer, by))
+        if (!approval || !call || !isYes(answer)) return answered(answer, answerFields(answer, by))
         const vote = approval.voteOf(questionId, by ?? '', answer)
         if (by === undefined) return answered(answer, { ...answerFields(answer, by), digest: vote.digest })
         const { at } = core.journal.record(run, { kind: 'question.voted', ...vote })
