@@ -14,7 +14,7 @@ const rooms: ReadonlyMap<string, number> = new Map(
     'actors/thread': 7,
     'json-schema': 6,
     tools: 26,
-    mcp: 9, // the shapes that servers send; rounds of a call
+    mcp: 10, // the shapes that servers send; rounds of a call; tokens
     remote: 5, // agents elsewhere as roles, by one protocol or another
     'runtime/logging': 4,
     'runtime/store': 11, // chunks, which two engines of a cluster write
@@ -84,7 +84,7 @@ const LINES: readonly [lines: number, what: string][] = [
   [90, 'wrong answers by MCP, and forms, names and polls that its clients take'],
   [110, 'servers of MCP that are away while a task runs, ask for calls given up, or ask too much'],
   [70, 'the next message of a thread after an answer that came before its handoff had ended'],
-  [130, 'clients of MCP: traces, tokens of OAuth, changed lists, resources and prompts'],
+  [760, 'clients of MCP: traces, tokens of OAuth, changed lists, resources and prompts'],
   [945, 'a team as an agent of A2A: two bindings, streams, questions, cards'],
   [1_260, 'roles that agents elsewhere play, and coding agents by ACP as the first of them'],
 ]

@@ -11,11 +11,12 @@ import { systemClock } from '../shared/clock.ts'
 import { ConfigurationError, describe, OutcomeUnknownError, shown, ToolFailedError } from '../shared/errors.ts'
 import { anyAborted } from '../shared/on-abort.ts'
 import { visible } from '../shared/text.ts'
+import { Auth, AuthError, LoginError } from './auth.ts'
 import { Link, UnclearError } from './link.ts'
 import { type Fields, isCutOff, type OfferedTool, toolIn } from './loose.ts'
 import { type AskServer, inRounds, LostTaskError, RoundError } from './rounds.ts'
 import { type Sdk, sdk } from './sdk.ts'
-import { checkServer, type Era, type McpServer, nameOf } from './server-address.ts'
+import { checkServer, type Era, type LoginParams, type McpServer, nameOf } from './server-address.ts'
 import { beginSession, NO_LIMIT, type Session } from './session.ts'
 import { answeredBy, isPassing } from './transports.ts'
 
@@ -56,12 +57,14 @@ class Endpoint {
   readonly #server: McpServer
   readonly #options: ConnectOptions
   readonly #ended = new AbortController()
+  readonly auth: Auth | undefined
   #era: Era
   name: string
 
   constructor(kit: Sdk, server: McpServer, options: ConnectOptions) {
     this.#kit = kit
     this.#server = server
+    this.auth = authOf(kit, server)
     this.#options = options
     this.#era = server.era ?? 'auto'
     this.name = nameOf(server)
@@ -86,6 +89,7 @@ class Endpoint {
       {
         kit: this.#kit,
         server: this.#server,
+        auth: this.auth,
         refuse: (what) => {
           // a call whose answer was not looked at to its end hears of nothing else
           this.end(new Unusable(`it ${what}, so the connection to it was ended`))
@@ -120,6 +124,7 @@ class Endpoint {
     try {
       return await work(enough.signal)
     } catch (error) {
+      if (error instanceof LoginError) throw error
       const why = late.signal.aborted
         ? `it did not say which tools it has within ${timeoutMs} ms (connectTimeoutMs)`
         : this.wordsOf(this.ended.aborted ? this.ended.reason : error)
@@ -132,7 +137,7 @@ class Endpoint {
 
   /** Returns an error in words, without what may be a secret. */
   wordsOf(error: unknown): string {
-    if (error instanceof Unusable || error instanceof RoundError) return error.message
+    if (error instanceof Unusable || error instanceof RoundError || error instanceof AuthError) return error.message
     const { code }: { code?: unknown } = Object(error)
     if ('command' in this.#server) {
       if (code !== 'ENOENT') return describe(error)
@@ -147,7 +152,10 @@ class Endpoint {
     return Object.values(headers)
       .flatMap((value) => [value, ...value.split(' ')]) // the token alone, too
       .filter((secret) => secret.length >= SHORTEST_SECRET)
-      .reduce((said, secret) => said.replaceAll(secret, '[header]'), text.replaceAll(String(url), 'its URL'))
+      .reduce(
+        (said, secret) => said.replaceAll(secret, '[header]'),
+        (this.auth?.clean(text) ?? text).replaceAll(String(url), 'its URL'),
+      )
   }
 }
 
@@ -245,6 +253,7 @@ export interface Connection {
   call(tool: string, input: unknown, context: ToolContext, timeoutMs?: number): Promise<Fields>
   /** Returns a text of the server without what may be a secret. */
   clean(text: string): string
+  finishLogin(params: LoginParams): Promise<void>
   close(): Promise<void>
 }
 
@@ -310,6 +319,8 @@ export async function connect(server: McpServer, options: ConnectOptions): Promi
   const first = await begin().catch((error: unknown) => {
     const { name } = endpoint
     const text = `mcpTools: ${name} cannot be used: ${endpoint.wordsOf(error)}.`
+    if (error instanceof LoginError)
+      throw new ConfigurationError(`${text} Then call finishLogin.`, { path: 'auth', server: name, url: error.url })
     throw new ConfigurationError(text, { path: 'command' in server ? 'command' : 'url', server: name }, error)
   })
   const { name } = endpoint
@@ -369,9 +380,24 @@ export async function connect(server: McpServer, options: ConnectOptions): Promi
       }
     },
     clean: (text) => endpoint.clean(text),
+    finishLogin: (params) => finishedLogin(endpoint.auth, params),
     close() {
       endpoint.end(new Error(GONE))
       return link.close()
     },
   }
 }
+
+/** Ends a login with a server to which there may be no connection. */
+export async function finishLogin(server: McpServer, params: LoginParams): Promise<void> {
+  checkServer(server)
+  await finishedLogin(authOf(await sdk(), server), params)
+}
+
+async function finishedLogin(auth: Auth | undefined, params: LoginParams): Promise<void> {
+  if (!auth) throw new ConfigurationError('finishLogin: the server has no auth.', { path: 'auth' })
+  await auth.finish(new URLSearchParams(params))
+}
+
+const authOf = (kit: Sdk, server: McpServer): Auth | undefined =>
+  'url' in server && server.auth ? new Auth(kit, { ...server, auth: server.auth }) : undefined

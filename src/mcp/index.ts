@@ -4,11 +4,25 @@ import { checkBySchema } from '../actors/definition/schema.ts'
 import { defineTool, type Logger, type ModelSchema, type Tool, type ToolContext } from '../actors/definition/tool.ts'
 import { laterSchema } from '../json-schema/later-schema.ts'
 import { ConfigurationError, shown, ToolFailedError } from '../shared/errors.ts'
-import { type Connection, connect, mayRepeat } from './connection.ts'
+import { type Connection, connect, finishLogin as finished, mayRepeat } from './connection.ts'
 import { namesFor, type OfferedTool, outputOf } from './loose.ts'
-import type { McpServer } from './server-address.ts'
+import type { LoginParams, McpServer } from './server-address.ts'
 
-export type { Era, HttpServer, McpServer, StdioServer } from './server-address.ts'
+export type {
+  ClientCredentials,
+  Era,
+  HttpServer,
+  InteractiveLogin,
+  LoginParams,
+  MachineClient,
+  McpAuth,
+  McpServer,
+  OAuthProvider,
+  PrivateKeyJwt,
+  StdioServer,
+  TokenStore,
+} from './server-address.ts'
+export { tokenFile } from './server-address.ts'
 
 /** Options for the tools of a server. Durations in ms. */
 export interface McpToolsOptions {
@@ -31,6 +45,12 @@ export interface McpToolsOptions {
 /** Tools of a server, and the connection to it. */
 export interface McpTools extends AsyncDisposable {
   readonly tools: Tool[]
+  /**
+   * Takes the query of the URL at which a person comes back who has logged in (`auth: { interactive }`): calls that
+   * wait for it go on. Rejects with `ConfigurationError` for a state of no open login, an answer of another
+   * authorization server than it was begun with, and where that says no.
+   */
+  finishLogin(params: LoginParams): Promise<void>
   /** Ends the connection, and the server where it was started here. Calls under way fail. Twice is fine. */
   close(): Promise<void>
 }
@@ -91,12 +111,19 @@ export async function mcpTools(server: McpServer, options: McpToolsOptions = {})
   try {
     const tools = toolsOf(connection, options)
     const close = () => connection.close()
-    return { tools, close, [Symbol.asyncDispose]: close }
+    return { tools, finishLogin: (params) => connection.finishLogin(params), close, [Symbol.asyncDispose]: close }
   } catch (error) {
     await connection.close()
     throw error
   }
 }
+
+/**
+ * Ends a login with a server that has no tools yet, since `mcpTools` rejected: `details.url` of that
+ * `ConfigurationError` is where a person logs in, and `params` is the query with which they come back. Then call
+ * `mcpTools` again. Rejects as `finishLogin` of the tools does.
+ */
+export const finishLogin = (server: McpServer, params: LoginParams): Promise<void> => finished(server, params)
 
 const DEFAULT_MS = 30_000
 const MOST_TOLD = 20

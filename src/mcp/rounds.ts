@@ -6,6 +6,7 @@ import { notesOf, type ToolContext } from '../actors/definition/tool.ts'
 import { systemClock } from '../shared/clock.ts'
 import { RequestTimeoutError, shown } from '../shared/errors.ts'
 import { visible } from '../shared/text.ts'
+import { LoginError } from './auth.ts'
 import { type Fields, isFields } from './loose.ts'
 
 export type Context = Pick<ToolContext, 'ask' | 'runId' | 'signal'>
@@ -52,13 +53,16 @@ interface Asking {
 
 /** Makes a call, or goes on with that of an earlier process. Resolves with the result of its last round. */
 export async function inRounds(server: string, params: Fields, asking: Asking, context: Context): Promise<Fields> {
-  const { mayRepeat, ask } = asking
+  const { mayRepeat } = asking
   const { state, note, untimed } = notesOf(context)
   let held: Held = isFields(state) ? (state as unknown as Held) : { round: 0 }
+  const ask = afterLogin(server, asking.ask, context, () => held)
   for (;;) {
     const { taskId } = held
     if (taskId !== undefined)
-      return await untimed(() => ofTask(server, { ...held, taskId }, { ...asking, isLater: isFields(state) }, context))
+      return await untimed(() =>
+        ofTask(server, { ...held, taskId }, { ...asking, ask, isLater: isFields(state) }, context),
+      )
     if (held.inputRequests === undefined) {
       const { round, requestState, inputResponses } = held
       if (round > 0) await note({ round, requestState, inputResponses }, { mayHaveRun: true })
@@ -73,6 +77,37 @@ export async function inRounds(server: string, params: Fields, asking: Asking, c
     }
     const inputResponses = await answersTo(server, held.inputRequests, `${held.round}`, context)
     held = { round: held.round + 1, requestState: held.requestState, inputResponses }
+  }
+}
+
+/**
+ * Asks the server, after a person has logged in where one has to. A later process goes on with that question, and asks
+ * again behind it, since nothing was done.
+ */
+function afterLogin(server: string, ask: AskServer, context: Context, heldNow: () => Held): AskServer {
+  const { note, ask: askPerson } = notesOf(context)
+  let logins = 0
+  return async (method, params, mayRepeat) => {
+    for (;;) {
+      try {
+        return await ask(method, params, mayRepeat)
+      } catch (error) {
+        if (!(error instanceof LoginError) || method === 'tasks/cancel' || logins === MOST_ROUNDS || !askPerson)
+          throw error
+        await note(heldNow())
+        const known = new AbortController()
+        const text = `${server} wants a person to log in. Open ${visible(error.url)}`
+        const answer = askPerson(text, { choices: ['done', 'declined'], key: `login ${logins++}` }, known.signal)
+        try {
+          if ((await Promise.race([answer, error.done])) === 'declined')
+            throw new RoundError('the person does not log in')
+        } finally {
+          known.abort()
+          answer.catch(() => {})
+        }
+        if (method === 'tools/call') await note(heldNow(), { mayHaveRun: true })
+      }
+    }
   }
 }
 

@@ -8,17 +8,8 @@ export type Sdk = Awaited<ReturnType<typeof sdk>>
 /** Rejects with `ConfigurationError` where it is not installed. */
 export async function sdk() {
   try {
-    const { Client, StreamableHTTPClientTransport, SdkError, SdkHttpError, deserializeMessage, serializeMessage } =
-      await import('@modelcontextprotocol/client')
-    return {
-      Client,
-      StreamableHTTPClientTransport,
-      SdkError,
-      SdkHttpError,
-      deserializeMessage,
-      serializeMessage,
-      spawn: process.platform === 'win32' ? itsSpawn() : spawn,
-    }
+    const its = await import('@modelcontextprotocol/client')
+    return { ...its, spawn: process.platform === 'win32' ? itsSpawn() : spawn }
   } catch (error) {
     const text = `mcpTools needs the package @modelcontextprotocol/client: npm install @modelcontextprotocol/client (${describe(error)}).`
     throw new ConfigurationError(text, { path: '@modelcontextprotocol/client' }, error)

@@ -171,7 +171,7 @@ async function hangUp(client: Client, line: Line): Promise<void> {
 
 function lineTo(parts: SessionParts): Line {
   const { kit, server, refuse } = parts
-  if ('url' in server) return httpTransport(kit, server, refuse)
+  if ('url' in server) return httpTransport(kit, server, refuse, parts.auth)
   const transport = new StdioTransport(server, parts)
   return {
     transport,

@@ -19,6 +19,7 @@ import { isOverIn, systemClock } from '../shared/clock.ts'
 import { visible } from '../shared/text.ts'
 import { nextTurn } from '../shared/timers.ts'
 import { valuesIn } from '../shared/values.ts'
+import { type Auth, AuthError } from './auth.ts'
 import type { Sdk } from './sdk.ts'
 import type { HttpServer, McpServer, StdioServer } from './server-address.ts'
 
@@ -64,12 +65,12 @@ export interface Line {
 
 type HttpKit = Pick<Sdk, 'StreamableHTTPClientTransport' | 'SdkError' | 'SdkHttpError'>
 
-export function httpTransport(kit: HttpKit, { url, headers = {} }: HttpServer, refuse: Refuse): Line {
+export function httpTransport(kit: HttpKit, { url, headers = {} }: HttpServer, refuse: Refuse, auth?: Auth): Line {
   let retryAfterMs = 0
   const transport: StreamableHTTPClientTransport = new kit.StreamableHTTPClientTransport(new URL(url), {
     requestInit: { headers },
     fetch: async (input, init) => {
-      const response = await fetch(input, init)
+      const response = await (auth ? auth.send(fetch, input, init) : fetch(input, init))
       const seconds = Number(response.headers.get('retry-after'))
       if (!response.ok) retryAfterMs = seconds > 0 ? Math.min(seconds * 1_000, LONGEST_WAIT_MS) : 0
       // the package reads what answers a GET as events, whatever it says that it is
@@ -128,6 +129,7 @@ const INTERNAL_ERROR = -32_603
 /** Checks whether a request that failed may be answered when it is made again later: it was no answer to it. */
 export function isPassing(error: unknown, { SdkHttpError }: Pick<Sdk, 'SdkHttpError'>): boolean {
   if (error instanceof SdkHttpError) return Number(error.status) >= 500 || /^4(04|08|10|25|29)$/.test(`${error.status}`)
+  if (error instanceof AuthError) return false
   const { code }: { code?: unknown } = Object(error)
   return typeof code !== 'number' || code === INTERNAL_ERROR || code === NO_SESSION
 }
@@ -138,7 +140,8 @@ export function answeredBy(error: unknown, { SdkHttpError }: HttpKit): string | 
   const { status, data } = error
   const said = wordsIn(typeof data.text === 'string' ? data.text : '')
   const words = visible(said.slice(0, LONGEST_WORDS))
-  const advice = status === 401 || status === 403 ? '; send what it asks for in headers, such as authorization' : ''
+  const advice =
+    status === 401 || status === 403 ? '; send what it asks for in headers, such as authorization, or give auth' : ''
   return `it answered ${[status, STATUS_CODES[status]].join(' ').trim()}${words && `: ${words}`}${advice}`
 }
 
@@ -185,6 +188,8 @@ export interface SessionParts {
   failed(error: Error): void
   /** Takes what the server prints on stderr; undefined: nobody does. */
   printed: ((text: Buffer) => void) | undefined
+  /** Source of the tokens for the server. */
+  auth?: Auth | undefined
 }
 
 export class StdioTransport implements Transport {

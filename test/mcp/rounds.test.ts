@@ -8,58 +8,15 @@ import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
 import t from 'tap'
 import type { ToolContext } from '../../src/actors/definition/tool.ts'
-import { createTeam, type Run } from '../../src/index.ts'
-import { type McpServer, mcpTools } from '../../src/mcp/index.ts'
-import { silent } from '../kit/team.ts'
-import { asked, type Call, callerModule, ledger } from '../toolbox/desk.ts'
+import type { McpServer } from '../../src/mcp/index.ts'
+import { type Call, ledger } from '../toolbox/desk.ts'
+import { answering, called, outcomeOf } from './calling.ts'
 import { connected } from './connected.ts'
 import { modernHttp } from './modern-http-server.ts'
 import { plainHttp, type Refusal } from './plain-http-server.ts'
 
 const modern = fileURLToPath(new URL('../fixtures/mcp/modern.js', import.meta.url))
 const held = fileURLToPath(new URL('../fixtures/mcp/held-team.js', import.meta.url))
-
-/** A run in which an agent calls that tool of the server. */
-async function called(
-  t: Test,
-  server: McpServer,
-  tool: string,
-  input: object,
-  { timeoutMs, path, env = [] }: { timeoutMs?: number; path?: string; env?: string[] } = {},
-) {
-  const { tools, close } = await mcpTools(server, timeoutMs ? { timeoutMs } : {})
-  const team = createTeam({
-    agents: [{ name: 'ann', module: callerModule, tools, env }],
-    orchestration: {
-      strategy: 'custom',
-      run: async (script, call) => JSON.stringify((await script.request('ann', call)).structuredData),
-    },
-    ...(path && { stateManagement: { path } }),
-    threads: { warmSpares: 0 },
-    logger: silent,
-  })
-  t.teardown(close)
-  t.teardown(() => team.close())
-  await team.start()
-  const before = team.getRun('one') as Run<undefined> | undefined
-  return { team, run: before ?? team.launch(asked(tool, input), { runId: 'one' }) }
-}
-
-async function outcomeOf(run: Run): Promise<Call | undefined> {
-  const { finalOutput } = await run.result
-  return (JSON.parse(finalOutput!) as { outcomes: Call[] }).outcomes[0]
-}
-
-/** Answers what the run asks, in its order, and resolves to the questions. */
-async function answering(run: Run, answers: string[]): Promise<string[]> {
-  const texts: string[] = []
-  for await (const event of run.events({ types: ['question'] })) {
-    if (event.type !== 'question') continue
-    texts.push(event.text)
-    await run.answer(event.questionId, answers.shift()!)
-  }
-  return texts
-}
 
 const served: [over: string, era: '2025' | '2026', server: (t: Test, file: string) => Promise<McpServer>][] = [
   ['stdio', '2026', async (_t, file) => ({ command: process.execPath, args: [modern, file], era: '2026' })],

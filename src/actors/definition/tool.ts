@@ -161,6 +161,8 @@ export interface Held {
   note(state: unknown, more?: { mayHaveRun?: boolean }): Promise<void>
   /** Does something whose time does not count for the limit of the call. */
   untimed<T>(work: () => Promise<T>): Promise<T>
+  /** Asks a person, as the context does. The question is withdrawn when the signal is aborted. */
+  readonly ask?: (question: string, options: ToolAskOptions, until: AbortSignal) => Promise<string>
   /** The call in the trace of its team; undefined: the team has no telemetry. */
   readonly span?: CallSpan | undefined
 }

@@ -16,7 +16,7 @@ import {
   ToolInputError,
   ToolTimeoutError,
 } from '../../shared/errors.ts'
-import { onAbort } from '../../shared/on-abort.ts'
+import { anyAborted, onAbort } from '../../shared/on-abort.ts'
 import type { ToolCode } from '../definition/assignment.ts'
 import { asJson, type PartKeeper, partsOfResult, resultOfParts } from '../definition/content.ts'
 import type { ToolSpec } from '../definition/model.ts'
@@ -52,7 +52,7 @@ export interface ToolCaller
   readonly signal: AbortSignal
   readonly timer: Scheduler['timer']
   /** Notes for a later process; undefined: this is another thread than the host's. */
-  readonly notes?: Omit<Held, 'untimed'>
+  readonly notes?: Omit<Held, 'ask' | 'untimed'>
   /** Asks a person, by the clock of `timer`; undefined: this is another thread than the host's. */
   readonly person?: {
     ask(question: string, options: ToolAskOptions, signal: AbortSignal): Promise<string>
@@ -104,20 +104,21 @@ export async function runTool(tool: ToolDefinition, input: unknown, caller: Tool
       if (notes-- > 0) caller.progress(String(note).slice(0, LONGEST_NOTE))
     },
     ask: (question, options = {}) => {
-      const { person } = caller
-      const ask = async () => {
-        if (!person) throw cannotAsk(tool.name, agent)
-        asking.signal.throwIfAborted()
-        return limit.without(person, () => person.ask(question, options, asking.signal))
-      }
-      const answer = ask()
+      const answer = ask(question, options)
       answer.catch(() => {}) // the tool may await it later, or not at all
       return answer
     },
   }
+  const ask = async (question: string, options: ToolAskOptions, until = asking.signal) => {
+    const { person } = caller
+    if (!person) throw cannotAsk(tool.name, agent)
+    asking.signal.throwIfAborted()
+    const either = anyAborted([asking.signal, until])
+    return limit.without(person, () => person.ask(question, options, either.signal)).finally(() => either.forget())
+  }
   const { notes: kept, person } = caller
   const untimed = <T>(work: () => Promise<T>) => (person ? limit.without(person, work) : work())
-  if (kept) keepNotes(context, { ...kept, untimed })
+  if (kept) keepNotes(context, { ...kept, ask, untimed })
   try {
     return await Promise.race([performed(tool, input, context, caller), cutOff])
   } finally {
