@@ -83,6 +83,7 @@ const LINES: readonly [lines: number, what: string][] = [
   [50, 'servers of tokens for MCP'],
   [90, 'wrong answers by MCP, and forms, names and polls that its clients take'],
   [110, 'servers of MCP that are away while a task runs, ask for calls given up, or ask too much'],
+  [110, 'events of model servers line by line, calls sent twice, choices in turn, ends cut off'],
   [70, 'the next message of a thread after an answer that came before its handoff had ended'],
   [760, 'clients of MCP: traces, tokens of OAuth, changed lists, resources and prompts'],
   [945, 'a team as an agent of A2A: two bindings, streams, questions, cards'],

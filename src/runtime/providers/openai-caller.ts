@@ -4,6 +4,7 @@
  */
 
 import { APIConnectionError, APIError, OpenAI } from 'openai'
+import { Stream } from 'openai/streaming'
 import type { ModelClient, ModelPiece, ModelRequest, TokenUsage } from '../../actors/definition/model.ts'
 import { ANSWER_LIMITS, type AnswerLimits, boundedAnswer } from '../../shared/answers.ts'
 import { DramatisError, type ModelError, type ModelFailureCode } from '../../shared/errors.ts'
@@ -16,6 +17,7 @@ import {
   causesOf,
   type FailedCall,
   HttpRefusal,
+  isBrokenOff,
   lookAt,
   ProviderRefusal,
   refusal,
@@ -54,11 +56,41 @@ export function boundedFetch(limits: AnswerLimits = MODEL_LIMITS): typeof fetch 
 }
 
 /**
+ * Yields the events of a stream as they are meant. Some servers send empty ones or `null`, blanks around `[DONE]`, or
+ * one line break between two events.
+ */
+async function* trueEvents(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const decoder = new TextDecoder()
+  const encoder = new TextEncoder()
+  let left = ''
+  let isUnended = false
+  const meant = (line: string): string => {
+    const data = line.startsWith('data:') ? line.slice(5).trim() : undefined
+    if (data === '' || data === 'null') return ''
+    if (line === '') isUnended = false
+    if (data === undefined || !(data.startsWith('{') || data === '[DONE]')) return `${line}\n`
+    const end = isUnended ? '\n' : ''
+    isUnended = data.endsWith('}')
+    return `${end}data: ${data}\n`
+  }
+  for await (const chunk of chunks) {
+    const text = decoder.decode(chunk, { stream: true })
+    const end = text.lastIndexOf('\n')
+    if (end === -1) left += text
+    else {
+      yield encoder.encode(`${left}${text.slice(0, end)}`.split(/\r?\n/).map(meant).join(''))
+      left = text.slice(end + 1)
+    }
+  }
+  yield encoder.encode(`${meant(left + decoder.decode())}\n`)
+}
+
+/**
  * Returns the answer with the content type that its first bytes show: servers and gateways send JSON and events under a
  * wrong one, or under none. Other answers keep theirs. `mostBlank`: bytes of blanks that may come before.
  */
 async function withTrueType(response: Response, mostBlank: number): Promise<Response> {
-  const { body, headers: given, status, statusText, url } = response
+  const { body } = response
   if (!body) return response
   const chunks = body[Symbol.asyncIterator]()
   const first: Uint8Array[] = []
@@ -71,9 +103,17 @@ async function withTrueType(response: Response, mostBlank: number): Promise<Resp
     start = new TextDecoder().decode(value.subarray(0, LONGEST_START)).trimStart()
   }
   const type = /^[[{]/.test(start) ? 'application/json' : EVENT.test(start) ? 'text/event-stream' : undefined
+  return withBody(response, chained(first, chunks), type)
+}
+
+function withBody(
+  { headers: given, status, statusText, url }: Response,
+  body: AsyncIterable<Uint8Array>,
+  type?: string,
+) {
   const headers = new Headers(given)
   if (type) headers.set('content-type', type)
-  const again = new Response(ReadableStream.from(chained(first, chunks)), { headers, status, statusText })
+  const again = new Response(ReadableStream.from(body), { headers, status, statusText })
   return Object.defineProperty(again, 'url', { value: url })
 }
 
@@ -176,6 +216,9 @@ export abstract class OpenAIAnswer {
    */
   abstract take(data: unknown): Iterable<ModelPiece>
 
+  /** True once the server has said why the answer has ended: a connection that breaks off then takes nothing away. */
+  abstract get hasEnded(): boolean
+
   /** Yields the last pieces of the answer. Throws `ModelError` if there was no answer, or no end of it. */
   abstract end(): Iterable<ModelPiece>
 
@@ -258,7 +301,7 @@ interface Created {
 export class OpenAICaller<Body> implements ModelClient {
   readonly #provider: Provider
   readonly #api: OpenAIApi<Body>
-  readonly #fetch = withRefusals(boundedFetch())
+  readonly #fetch = withTrueEvents(withRefusals(boundedFetch()))
   #client: { key: string | undefined; sdk: OpenAI } | undefined
 
   constructor(provider: Provider, api: OpenAIApi<Body>) {
@@ -294,17 +337,22 @@ export class OpenAICaller<Body> implements ModelClient {
     const body = api.body(request, this.#provider)
     const answer = api.answer(this.#failedCall(request).asked, request, this.#provider)
     for (const warning of api.warnings?.(request) ?? []) yield { warning }
-    const { response, data } = await api.create(sdk, body, request.stream === true, settings)
-    for await (const json of this.#jsonOf(response, data, request)) yield* answer.take(json)
+    const created = await api.create(sdk, body, request.stream === true, settings)
+    try {
+      for await (const json of this.#jsonOf(sdk, created, request)) yield* answer.take(json)
+    } catch (thrown) {
+      if (!answer.hasEnded || settings.signal.aborted || !isBrokenOff(thrown)) throw thrown
+      yield { warning: 'the connection broke off behind the end of the answer; it is taken as whole.' }
+    }
     yield* answer.end()
   }
 
-  async *#jsonOf(response: Response, events: Created['data'], request: ModelRequest): AsyncGenerator<unknown> {
+  async *#jsonOf(sdk: OpenAI, { response, data: events }: Created, request: ModelRequest): AsyncGenerator<unknown> {
     request.onHeaders?.(response.headers)
     const kind = kindOf(response)
-    // A server may not stream, or answer with an error.
+    // A server may not stream, or stream though it was not asked to, or answer with an error.
     if (kind === 'json') yield await response.json()
-    else if (kind === 'events' && events) yield* events
+    else if (kind === 'events') yield* events ?? Stream.fromSSEResponse(response, new AbortController(), sdk)
     else throw wrongContent(response, await startOf(response), this.#failedCall(request))
   }
 
@@ -367,6 +415,13 @@ function withRefusals(inner: typeof fetch): typeof fetch {
     const response = await inner(input, init)
     if (response.ok) return response
     throw new HttpRefusal(response, await response.text().catch(() => '')) // the status says enough
+  }
+}
+
+function withTrueEvents(inner: typeof fetch): typeof fetch {
+  return async (input, init) => {
+    const response = await inner(input, init)
+    return response.body && kindOf(response) === 'events' ? withBody(response, trueEvents(response.body)) : response
   }
 }
 

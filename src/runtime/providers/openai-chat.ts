@@ -74,10 +74,12 @@ class ChatCalls {
     return call
   }
 
-  addPart(part: Part): ToolCall {
+  /** Returns the call, and how much of its input is new: some servers send a whole call again at its end. */
+  addPart(part: Part): { call: ToolCall; input: string } {
     const { index, id, function: called } = part
     const name = called?.name ?? ''
     const known = this.#callOf(part)
+    if (known && this.#isSentAgain(known, part)) return { call: known, input: '' }
     const call = known && !this.#beginsAnother(known, part) ? known : this.#begin(id, name)
     if (index != null) this.#byIndex.set(index, call)
     if (id && !this.#given.has(call)) this.#give(call, id)
@@ -86,7 +88,12 @@ class ChatCalls {
     call.input += input
     if (input.endsWith('}')) this.#ended.add(call)
     else if (input !== '') this.#ended.delete(call)
-    return call
+    return { call, input }
+  }
+
+  #isSentAgain(call: ToolCall, { index, id, function: called }: Part): boolean {
+    const isSame = id != null && this.#given.get(call) === id && (index == null || this.#byIndex.get(index) === call)
+    return isSame && this.#ended.has(call) && called?.arguments === call.input
   }
 
   /** Returns the call that a part names, by its id or its index. A part that names none goes on with the last call. */
@@ -292,10 +299,13 @@ export const finishOf = (word: string): FinishReason | 'error' | undefined => RE
  * clear, and refused otherwise.
  */
 
-/** A part of a content that is a list: text, or the thoughts of Mistral's models. */
+/** A part of a content that is a list: text, the thoughts of Mistral's models, or what nobody knows. */
 const partShape = z.union([
   z.object({ type: z.enum(['text', 'output_text']), text: z.string() }),
   z.object({ type: z.literal('thinking'), thinking: z.array(z.object({ text: z.string() })) }),
+  z
+    .object({ type: z.string().refine((type) => !['text', 'output_text', 'thinking'].includes(type)) })
+    .transform(({ type }) => ({ type: 'other' as const, of: type })),
 ])
 const messageShape = z.looseObject({
   content: z.union([z.string(), z.array(partShape)]).nullish(),
@@ -311,9 +321,10 @@ const choiceShape = z.object({
   error: z.unknown().optional(),
 })
 const answerShape = z.object({
-  /** The first one only, because no other is read: a server can send a million. */
+  /** The first one only, because no other is read: a server can send a million, and the chunks of several in turn. */
   choices: z.preprocess(
-    (choices) => (Array.isArray(choices) ? choices.slice(0, 1) : choices),
+    (choices) =>
+      Array.isArray(choices) ? choices.filter((choice) => !(Object(choice).index > 0)).slice(0, 1) : choices,
     z.array(choiceShape).nullish(),
   ),
   usage: z.unknown().optional(),
@@ -329,6 +340,8 @@ export class ChatAnswer extends OpenAIAnswer {
   #finish: string | undefined
   #usage: TokenUsage | undefined
 
+  /** Types of parts that nobody knows. */
+  readonly #otherParts = new Set<string>()
   readonly #fields: ChatFields
   readonly #giveBack: readonly string[] | undefined
 
@@ -358,9 +371,14 @@ export class ChatAnswer extends OpenAIAnswer {
     this.#fields.take(this, 'message', said)
     const inputs = (said.tool_calls ?? []).flatMap((call) => this.#takeCall(call, !choice.delta))
     if (said.refusal) this.isRefused = true
-    const { text, reasoning } = wordsOf(said)
+    const { text, reasoning, others } = wordsOf(said)
+    for (const type of others) this.#otherParts.add(type)
     this.#hasText ||= text !== ''
     return [...(reasoning ? [reasoning] : []), ...(text === '' ? [] : [{ text }]), ...inputs]
+  }
+
+  get hasEnded(): boolean {
+    return this.#finish !== undefined
   }
 
   *end(): Generator<ModelPiece> {
@@ -379,6 +397,10 @@ export class ChatAnswer extends OpenAIAnswer {
       yield {
         warning: `the answer has the field "${name}", which stays here: models.<name>.giveBack lists what goes back.`,
       }
+    for (const type of this.#otherParts)
+      yield {
+        warning: `the answer has ${told('a part of the type', type) ?? 'a part'} that is not known; it is left out.`,
+      }
     if (this.#usage) yield { usage: this.#usage }
     yield { finishReason, ...(warning !== undefined && { warning }) }
   }
@@ -386,10 +408,10 @@ export class ChatAnswer extends OpenAIAnswer {
   #takeCall(part: z.infer<typeof callShape>, isWhole: boolean): ModelPiece[] {
     const input = part.function?.arguments ?? ''
     this.count(input)
-    const call = isWhole ? this.#calls.add(part) : this.#calls.addPart(part)
+    const { call, input: text } = isWhole ? { call: this.#calls.add(part), input } : this.#calls.addPart(part)
     this.#fields.take(call, 'call', part)
     this.checkCalls(this.#calls.all.length)
-    return isWhole ? [] : [{ toolInput: { id: call.id, name: call.name, text: input } }]
+    return isWhole ? [] : [{ toolInput: { id: call.id, name: call.name, text } }]
   }
 
   /** Returns why the answer ended. Servers have many words for it, and some give none. */
@@ -413,13 +435,14 @@ export class ChatAnswer extends OpenAIAnswer {
 
 const usageOf = (given: unknown) => usageIn(given, 'prompt_tokens', 'completion_tokens')
 
-function wordsOf(said: z.infer<typeof messageShape>): { text: string; reasoning?: ModelPiece } {
+function wordsOf(said: z.infer<typeof messageShape>): { text: string; reasoning?: ModelPiece; others: string[] } {
   const { content, refusal } = said
   const reasoning = reasoningIn(said)
-  if (!Array.isArray(content)) return { text: content || refusal || '', ...(reasoning && { reasoning }) }
+  if (!Array.isArray(content)) return { text: content || refusal || '', ...(reasoning && { reasoning }), others: [] }
   const thoughts = content.flatMap((part) => (part.type === 'thinking' ? part.thinking : [])).map(({ text }) => text)
   return {
-    text: content.map((part) => (part.type === 'thinking' ? '' : part.text)).join('') || refusal || '',
+    text: content.map((part) => ('text' in part ? part.text : '')).join('') || refusal || '',
+    others: content.flatMap((part) => (part.type === 'other' ? [part.of] : [])),
     ...(reasoning ? { reasoning } : thoughts.length > 0 && { reasoning: { reasoning: thoughts.join('') } }),
   }
 }

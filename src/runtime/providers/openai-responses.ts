@@ -131,6 +131,10 @@ export class ResponsesAnswer extends OpenAIAnswer {
     }
   }
 
+  get hasEnded(): boolean {
+    return this.#end !== undefined
+  }
+
   *end(): Generator<ModelPiece> {
     const end = this.#end
     if (!end) throw this.again('broke off: its answer has no end', { reason: 'unreachable', code: 'broken_off' })

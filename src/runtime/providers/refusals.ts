@@ -280,7 +280,7 @@ const BY_WORDS: readonly (readonly [ModelFailureReason, RegExp])[] = [
   ['quota', /credit balance is too low|insufficient (balance|credits|funds)/i],
   [
     'too_long',
-    /prompt is too long|input token count.{0,40}exceeds|(maximum|available) context (length|size)|context window/i,
+    /prompt is too long|input token count.{0,40}exceeds|(maximum|available) context (length|size)|context (window|the overflows|overflows)/i,
   ],
   ['auth', /(invalid|incorrect|no|missing) api.?key/i],
 ]
@@ -303,10 +303,13 @@ export function unreachable(thrown: unknown, { asked }: FailedCall): ModelError 
   }
   if (code !== undefined && /TIMEOUT|TIMEDOUT/.test(code))
     return fail('was silent for too long', 'Ask again; if it stays so, look at the provider.', 'timeout')
-  if (code !== undefined && /SOCKET|ECONNRESET|EPIPE|ECONNABORTED/.test(code))
+  if (isBrokenOff(thrown))
     return fail('broke the connection off', 'Ask again; if it stays so, look at what stands between.')
   return fail('cannot be reached', "Check its baseURL and this machine's network.")
 }
+
+export const isBrokenOff = (thrown: unknown): boolean =>
+  /SOCKET|ECONNRESET|EPIPE|ECONNABORTED/.test(systemCode(thrown) ?? '')
 
 const DEEPEST = 5
 

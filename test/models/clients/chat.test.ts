@@ -6,7 +6,7 @@ import { rehearsalModel, type Script, scriptedModel } from '../../../src/testing
 import { modelServer } from '../../fixtures/model-server.ts'
 import { chatWire, errorBody } from '../../fixtures/model-wire.ts'
 import { event } from '../../fixtures/wires/wire.ts'
-import { BOTH, clientOf, KEY } from '../../runtime/models/asking.ts'
+import { BOTH, clientOf, errorOf, KEY } from '../../runtime/models/asking.ts'
 import { FakeModel } from '../fake-model.ts'
 import { clientContract, collected, providerContract, TOOLS } from './contract.ts'
 
@@ -190,8 +190,61 @@ t.test('what is sent under a wrong content type, or none, is read for what it is
     server.answer({ events, headers: { 'content-type': type } })
     t.equal((await collected(clientOf(server), { stream: true })).text, 'Four.', `events as "${type}"`)
   }
+  for (const type of ['text/event-stream', 'application/json']) {
+    server.answer({ body: events.join(''), headers: { 'content-type': type } })
+    t.equal((await collected(clientOf(server))).text, 'Four.', `events as "${type}" that nobody has asked for`)
+  }
   server.answer({ body: json, ...wrongType })
   t.equal((await collected(clientOf(server), { stream: true })).text, 'Four.', 'JSON in place of a stream')
+})
+
+t.test('events that are empty, have blanks, or stand line by line are read as they are meant', async (t) => {
+  const server = await modelServer(t)
+  const [first, last] = [chunk({ content: 'Fo' }), chunk({ content: 'ur.' }, { finish_reason: 'stop' })]
+  const pretty = JSON.stringify({ choices: [{ delta: { content: 'ur.' }, finish_reason: 'stop' }] }, null, 2)
+  const streams = {
+    'empty ones': ['data:\n\n', first, 'data: null\n\n', 'data: \n\n', last, DONE],
+    'blanks around the end': [first, last, 'data:   [DONE]  \n\n'],
+    'one line break between two': [first.trimEnd(), last.trimEnd(), 'data: [DONE]'].map((line) => `${line}\n`),
+    'no line break at the end': [first, last.trimEnd()],
+    'two characters at a line break': [first, last, DONE].map((event) => event.replaceAll('\n', '\r\n')),
+    'JSON over several lines': [first, `${pretty.replace(/^/gm, 'data: ')}\n\n`, DONE],
+    'cut in the middle of lines': [...`${first}${last}${DONE}`],
+  }
+  for (const [title, events] of Object.entries(streams)) {
+    server.answer({ events })
+    const { text, warnings } = await collected(clientOf(server), { stream: true })
+    t.same({ text, warnings }, { text: 'Four.', warnings: [] }, title)
+  }
+})
+
+t.test('of several choices the first is read, also where their chunks come in turn', async (t) => {
+  const server = await modelServer(t)
+  const of = (index: number, content: string, finish_reason?: string) => ({ index, delta: { content }, finish_reason })
+  const chunks = [[of(1, 'Fi'), of(0, 'Fo')], [of(1, 've.', 'stop')], [of(0, 'ur.', 'stop')]]
+  server.answer({ events: chunks.map((choices) => event({ choices })) })
+  t.equal((await collected(clientOf(server), { stream: true })).text, 'Four.')
+})
+
+t.test('a connection that breaks off behind the reason of the end takes nothing away', async (t) => {
+  const server = await modelServer(t)
+  server.answer({ events: [chunk({ content: 'Four.' }, { finish_reason: 'stop' }), DONE], hangUp: 1 })
+  const answer = await collected(clientOf(server), { stream: true })
+  t.match(answer, { text: 'Four.', finishReason: 'stop', warnings: [/broke off behind the end/] })
+  server.answer({ events: [chunk({ content: 'Four.' }), DONE], hangUp: 1 })
+  t.match((await errorOf(clientOf(server), { stream: true })).modelFailure, { reason: 'unreachable', retryable: true })
+})
+
+t.test('a part that nobody knows is left out, and told of', async (t) => {
+  const server = await modelServer(t)
+  const content = [
+    { type: 'text', text: 'Four.' },
+    { type: 'cite', of: 1 },
+  ]
+  server.answer({ body: whole({ content }) })
+  server.answer({ events: [chunk({ content }, { finish_reason: 'stop' })] })
+  for (const how of BOTH)
+    t.match(await collected(clientOf(server), how), { text: 'Four.', warnings: [/a part of the type "cite"/] })
 })
 
 t.test('one odd number leaves the other counts of tokens', async (t) => {
@@ -320,6 +373,17 @@ const inParts: { title: string; parts: Part[]; calls: object[] }[] = [
       { index: 1, input: '{"at":"two"}' },
     ],
     calls: meant({ look: 'one' }, { look: 'two' }),
+  },
+  {
+    title: 'the whole call once more at its end',
+    parts: [
+      { index: 0, id: 'a', name: 'look', input: '{"at":' },
+      { index: 0, id: 'a', name: 'look', input: '"one"}' },
+      { index: 0, id: 'a', name: 'look', input: '{"at":"one"}' },
+      { index: 1, id: 'b', name: 'look', input: '{"at":"one"}' },
+      { index: 1, id: 'b', input: '{"at":"one"}' },
+    ],
+    calls: meant({ look: 'one' }, { look: 'one' }),
   },
   {
     title: 'all at the index 0, without ids',

@@ -469,12 +469,6 @@ const cases: Case[] = [
     retryable: false,
   },
   {
-    title: 'a stream in place of a body',
-    answer: { body: half, headers: { 'content-type': 'text/event-stream' } },
-    says: 'answered with text/event-stream, where JSON or a stream of events is due',
-    retryable: false,
-  },
-  {
     title: 'content that is no text',
     answer: { body: choice({ message: { content: { a: 1 } } }) },
     says: 'answered with something else than chat completions at choices.0.message.content, where string is due',
@@ -619,6 +613,7 @@ t.test('the reason is read from codes, types and words', async (t) => {
     [400, { error: { code: 'content_filter', message: 'No.' } }, 'filtered', false],
     [429, { error: { code: 'insufficient_quota', message: 'No.' } }, 'quota', false],
     [400, { error: { message: 'Insufficient Balance' } }, 'quota', false],
+    [400, { error: 'Trying to keep the first 5000 tokens when context the overflows.' }, 'too_long', false],
     [
       429,
       [{ error: { code: 429, status: 'RESOURCE_EXHAUSTED', message: 'You exceeded your quota.' } }],
