@@ -87,7 +87,7 @@ const LINES: readonly [lines: number, what: string][] = [
   [70, 'the next message of a thread after an answer that came before its handoff had ended'],
   [760, 'clients of MCP: traces, tokens of OAuth, changed lists, resources and prompts'],
   [945, 'a team as an agent of A2A: two bindings, streams, questions, cards'],
-  [1_260, 'roles that agents elsewhere play, and coding agents by ACP as the first of them'],
+  [1_310, 'roles that agents elsewhere play, and coding agents by ACP as the first of them'],
 ]
 const MOST_LINES = LINES.reduce((all, [lines]) => all + lines, 0)
 const LONGEST_FILE = 784

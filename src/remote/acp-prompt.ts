@@ -17,6 +17,9 @@ export const LONGEST_TITLE = 500
 const MOST_QUESTIONS = 20
 /** Steps of one prompt that are told. */
 const MOST_STEPS = 2_000
+/** Time in ms without a word after which an agent that has ended has said all, and the longest such time. */
+const LATE_MS = 200
+const MOST_LATE_MS = 2_000
 /** Characters of an answer that wait to be read. */
 const MOST_UNREAD = 2 ** 24
 const LONGEST_OUTPUT = 16_384
@@ -68,6 +71,7 @@ export class OpenPrompt {
   #wake = () => {}
   #isDone = false
   #questions = 0
+  #heard = 0
   #idle: Timer | undefined
   #failure: unknown
 
@@ -87,8 +91,9 @@ export class OpenPrompt {
     let end: Fields | undefined
     const over = done
       .then(
-        (result) => {
+        async (result) => {
           end = result
+          await this.#quiet()
         },
         (error: unknown) => this.#fail(error),
       )
@@ -143,6 +148,14 @@ export class OpenPrompt {
     void stopped.then(() => ending.delete(this.#session))
   }
 
+  /** Waits for what comes behind the end: several agents say their last words after it. */
+  async #quiet(): Promise<void> {
+    for (let ms = 0, heard = -1; ms < MOST_LATE_MS && heard !== this.#heard; ms += LATE_MS) {
+      heard = this.#heard
+      await systemClock.sleep(LATE_MS, this.#over.signal).catch(() => {})
+    }
+  }
+
   #ending({ stopReason, usage }: Fields): ModelPiece {
     const used = usageIn(usage)
     if (stopReason === 'refusal') throw new AgentFailedError(`${this.#who} refused the task.`)
@@ -172,6 +185,7 @@ export class OpenPrompt {
   /** Takes what the agent says of its work. */
   hear(update: Fields): void {
     if (this.#over.signal.aborted) return
+    this.#heard += 1
     this.#hears()
     switch (update.sessionUpdate) {
       case 'agent_message_chunk':

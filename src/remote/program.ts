@@ -3,7 +3,9 @@
  * is a stranger: what it writes and what it leaves unread has bounds, and nothing of its group outlives it.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
 import type { Readable } from 'node:stream'
+import { v4 } from 'uuid'
 import { Lines, MIB, MOST_TOOL_VALUES, tooLarge, tooMany } from '../shared/answers.ts'
 import { isOverIn } from '../shared/clock.ts'
 import { describe } from '../shared/errors.ts'
@@ -21,6 +23,9 @@ const TERM_MS = 5_000
 /** Time in ms for what a program that is gone has written to be read. */
 const PIPES_MS = 1_000
 
+/** Variable by which all that a program has started is found, also in groups of its own. */
+const MARK = 'DRAMATIS_AGENT'
+
 /** Programs that run: they end with this process, also when nobody closes the team. */
 const running = new Set<Program>()
 const endAll = () => {
@@ -36,6 +41,7 @@ export interface ProgramOptions {
 
 export class Program {
   readonly #child: ChildProcess
+  readonly #mark = v4()
   #stderr = ''
   /** Reason for which it is ended here. */
   #fault: string | undefined
@@ -45,7 +51,8 @@ export class Program {
 
   private constructor({ command, args, cwd, env }: ProgramOptions) {
     // a group of its own: what it starts is ended with it
-    const child = spawn(command, args, { cwd, env, stdio: 'pipe', detached: true, windowsHide: true })
+    const marked = { ...env, [MARK]: this.#mark }
+    const child = spawn(command, args, { cwd, env: marked, stdio: 'pipe', detached: true, windowsHide: true })
     this.#child = child
     child.stdin.on('error', () => {}) // its exit says more
     child.stderr.on('data', (chunk: Buffer) => {
@@ -141,12 +148,33 @@ export class Program {
   kill(signal: 'SIGTERM' | 'SIGKILL'): void {
     const { pid } = this.#child
     if (pid === undefined) return
-    try {
-      if (process.platform === 'win32') this.#child.kill(signal)
-      else process.kill(-pid, signal)
-    } catch {
-      // nobody is left
-    }
+    if (process.platform === 'win32') this.#child.kill(signal)
+    else kill(-pid, signal)
+    if (signal === 'SIGKILL') for (const each of marked(`${MARK}=${this.#mark}`)) kill(each, signal)
+  }
+}
+
+/** Returns the ids of processes with that variable, where the system says so. */
+function marked(variable: string): number[] {
+  if (process.platform !== 'linux') return []
+  return readdirSync('/proc')
+    .map(Number)
+    .filter((pid) => pid > 0 && pid !== process.pid && textOf(`/proc/${pid}/environ`).split('\0').includes(variable))
+}
+
+function textOf(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return '' // it is gone, or that of somebody else
+  }
+}
+
+function kill(pid: number, signal: 'SIGTERM' | 'SIGKILL'): void {
+  try {
+    process.kill(pid, signal)
+  } catch {
+    // it is gone
   }
 }
 

@@ -1,4 +1,6 @@
 /** Coding agents by the Agent Client Protocol as roles: prompts, permissions, steps, and ends of programs. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,6 +16,7 @@ import {
 } from '../../src/index.ts'
 import { silent } from '../kit/team.ts'
 
+const killed = fileURLToPath(new URL('../fixtures/remote/killed-desk.js', import.meta.url))
 const coder = fileURLToPath(new URL('../fixtures/remote/coder.js', import.meta.url))
 
 type Acp = NonNullable<AgentRole['remote']>['acp']
@@ -22,10 +25,12 @@ interface Extras extends Partial<Omit<MultiAgentPatternOptions, 'agents'>> {
   fault?: string
   env?: Record<string, string>
   role?: Partial<AgentRole>
+  /** Folder of the log, in that of the agent. */
+  path?: string
 }
 
 /** A team of one coding agent, and what the agent has done. */
-function desk(t: Test, acp: Partial<Acp> = {}, { env, fault = '', role, ...options }: Extras = {}) {
+function desk(t: Test, acp: Partial<Acp> = {}, { env, fault = '', role, path, ...options }: Extras = {}) {
   const cwd = mkdtempSync(join(tmpdir(), 'dramatis-acp-'))
   t.teardown(() => rmSync(cwd, { recursive: true }))
   const effects = join(cwd, 'effects')
@@ -39,6 +44,7 @@ function desk(t: Test, acp: Partial<Acp> = {}, { env, fault = '', role, ...optio
       },
       threads: { warmSpares: 0 },
       logger: silent,
+      ...(path && { stateManagement: { path: join(cwd, path) } }),
       ...options,
     })
     t.teardown(() => team.close())
@@ -57,8 +63,8 @@ function desk(t: Test, acp: Partial<Acp> = {}, { env, fault = '', role, ...optio
   return { team: open(), open, done, noted, cwd }
 }
 
-async function eventsOf(run: Run, types: RuntimeEvent['type'][]): Promise<RuntimeEvent[]> {
-  const events: RuntimeEvent[] = []
+async function eventsOf(run: Run<unknown>, types: RuntimeEvent['type'][]): Promise<RuntimeEvent<unknown>[]> {
+  const events: RuntimeEvent<unknown>[] = []
   for await (const event of run.events({ types })) events.push(event)
   return events
 }
@@ -107,7 +113,7 @@ for (const [answer, picked, output] of [
   ['Always', 'a', 'made a.txt'],
 ] as const)
   t.test(`a permission is an approval of a person: "${answer}"`, async (t) => {
-    const { team, done } = desk(t, {}, { stateManagement: { path: mkdtempSync(join(tmpdir(), 'dramatis-acp-log-')) } })
+    const { team, done } = desk(t, {}, { path: 'log' })
     const run = await team.launch('edit:a.txt', { caller: 'ann' })
     for await (const event of run.events({ types: ['question'] })) {
       if (event.type !== 'question') continue
@@ -168,6 +174,25 @@ t.test('a cancelled task is stopped, and the program works on', async (t) => {
   t.equal(done().filter((line) => line.startsWith('began')).length, 1)
 })
 
+t.test('a cancelled task takes its question back, and the agent hears so', async (t) => {
+  const { team, done, noted } = desk(t)
+  const run = await team.launch('edit:a.txt')
+  for await (const event of run.events({ types: ['question', 'question.closed'] }))
+    if (event.type === 'question') void run.cancel('enough')
+    else t.match(event, { how: 'withdrawn' })
+  await noted(/^permission cancelled/)
+  t.match(await (await team.launch('say:again')).result, { finalOutput: 'again' })
+  t.same(
+    done().filter((line) => line.startsWith('effect')),
+    [],
+  )
+})
+
+t.test('what an agent says behind its end is a part of its answer', async (t) => {
+  const { team } = desk(t)
+  t.match(await (await team.launch('say:one late:two')).result, { finalOutput: 'onetwo' })
+})
+
 t.test('a program that does not stop is ended, with all that it has started', async (t) => {
   const { team, done, noted } = desk(t, { cancelMs: 50 }, { fault: 'deaf' })
   const run = await team.launch('child hang')
@@ -180,13 +205,15 @@ t.test('a program that does not stop is ended, with all that it has started', as
   t.notOk(isAlive(pidIn(done(), 'child')))
 })
 
-t.test('nothing of a program outlives its team', async (t) => {
-  const { team, done } = desk(t)
-  await (await team.launch('child')).result
-  const pids = [pidIn(done(), 'began'), pidIn(done(), 'child')]
-  t.same(pids.map(isAlive), [true, true])
-  await team.close()
-  t.same(pids.map(isAlive), [false, false])
+t.test('nothing of a program outlives its team, also in a group of its own', async (t) => {
+  for (const child of ['child', process.platform === 'linux' ? 'child:detached' : 'child']) {
+    const { team, done } = desk(t)
+    await (await team.launch(child)).result
+    const pids = [pidIn(done(), 'began'), pidIn(done(), 'child')]
+    t.same(pids.map(isAlive), [true, true])
+    await team.close()
+    t.same(pids.map(isAlive), [false, false])
+  }
 })
 
 t.test(
@@ -266,14 +293,59 @@ t.test('messages that nobody understands do no harm', async (t) => {
   t.match(await (await team.launch('banner say:one strange say:two')).result, { finalOutput: /^one\s+two$/ })
 })
 
+/** Kills a process in which the agent works on that prompt, and opens the team again. */
+async function afterKill(t: Test, prompt: string, until: RegExp | 'asked', idempotent: boolean) {
+  const { cwd, done, noted, open, team } = desk(t, { idempotent }, { path: 'log' })
+  await team.close() // it has not begun
+  const child = spawn(process.execPath, [killed, cwd, prompt, idempotent ? 'yes' : ''], {
+    stdio: ['ignore', 'pipe', 2],
+  })
+  if (until === 'asked') await once(child.stdout!, 'data')
+  else await noted(until)
+  child.kill('SIGKILL')
+  await once(child, 'exit')
+  const before = pidIn(done(), 'began')
+  while (isAlive(before)) await new Promise((resolve) => setTimeout(resolve, 10))
+  const next = open()
+  await next.start()
+  return { run: next.getRun('one')!, done }
+}
+
+t.test('this process is killed within a task: its outcome is unknown, and it is not begun again', async (t) => {
+  for (const [prompt, until] of [
+    ['do:a.txt hang', /^hangs/],
+    ['edit:a.txt', 'asked'],
+  ] as const) {
+    const { run, done } = await afterKill(t, prompt, until, false)
+    t.match(await run.result, { success: false, error: { message: /OutcomeUnknownError/ } })
+    t.same(run.questions, [])
+    t.equal(done().filter((line) => line.startsWith('prompt')).length, 1)
+  }
+})
+
+t.test('this process is killed within an idempotent task: the next one goes on, and asks anew', async (t) => {
+  const { run, done } = await afterKill(t, 'edit:a.txt', 'asked', true)
+  const events = eventsOf(run, ['question', 'question.closed'])
+  while (run.questions.length === 0) await new Promise((resolve) => setTimeout(resolve, 10))
+  t.equal(run.questions.length, 1)
+  await run.answer(run.questions[0]!.questionId, 'yes')
+  t.match(await run.result, { success: true, finalOutput: 'made a.txt' })
+  t.match(
+    done().filter((line) => /^(prompt|loaded|effect)/.test(line)),
+    ['prompt edit:a.txt', /^loaded s/, /^prompt You were interrupted/, 'effect a.txt'],
+  )
+  t.match(
+    (await events).map((event) => ('how' in event ? event.how : event.type)),
+    ['question', 'withdrawn', 'question'],
+  )
+})
+
 t.test('an agent remembers in its session: that of the run, or of the thread, over restarts', async (t) => {
   for (const [session, again] of [
     ['run', false],
     ['thread', true],
   ] as const) {
-    const path = mkdtempSync(join(tmpdir(), 'dramatis-acp-log-'))
-    t.teardown(() => rmSync(path, { recursive: true }))
-    const { team, open, done } = desk(t, { session }, { stateManagement: { path } })
+    const { team, open, done } = desk(t, { session }, { path: 'log' })
     const ask = async (of: typeof team) => (await (await of.launch('session', { threadId: 'one' })).result).finalOutput
     const first = await ask(team)
     t.equal((await ask(team)) === first, again)
@@ -287,7 +359,7 @@ t.test('a program has the variables that its role grants, and no others', async 
   process.env.CODER_KEY = 'a-key-of-the-coder'
   t.teardown(() => delete process.env.CODER_KEY)
   const { team } = desk(t, {}, { role: { env: ['CODER_KEY'] } })
-  t.match(await (await team.launch('env')).result, { finalOutput: 'CODER_KEY,EFFECTS,FAULT' })
+  t.match(await (await team.launch('env')).result, { finalOutput: 'CODER_KEY,DRAMATIS_AGENT,EFFECTS,FAULT' })
 })
 
 t.test('wrong options are refused by name', async (t) => {
