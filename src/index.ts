@@ -66,6 +66,7 @@ export type { OrchestrationConfig } from './protocols/index.ts'
 // Options of a team and of its roles.
 export type { AgentRole, Capability, ContextStrategy, RoleInfo, ToolReference } from './actors/definition/role.ts'
 export type {
+  A2aAgent,
   AcpAgent,
   CommunicationConfig,
   RemoteAgent,

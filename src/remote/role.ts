@@ -3,8 +3,8 @@ import { isAbsolute } from 'node:path'
 import type { GivenAnswer } from '../actors/definition/approval.ts'
 import type { ModelPiece } from '../actors/definition/model.ts'
 import type { AgentRole } from '../actors/definition/role.ts'
-import type { AcpAgent, RemoteAgent } from '../actors/definition/role-config.ts'
-import { type ApprovalRule, isPolicy, type Logger } from '../actors/definition/tool.ts'
+import type { A2aAgent, AcpAgent, RemoteAgent } from '../actors/definition/role-config.ts'
+import { type ApprovalRule, isPolicy, type Logger, type ToolContext } from '../actors/definition/tool.ts'
 import {
   byName,
   type Check,
@@ -30,6 +30,8 @@ export interface RemoteStep {
 
 /** A prompt of a turn, and what the host does for the agent meanwhile. */
 export interface RemotePrompt {
+  /** The same for each try, also in later processes. */
+  readonly id: string
   readonly agent: string
   readonly runId: string
   readonly text: string
@@ -42,8 +44,15 @@ export interface RemotePrompt {
   readonly signal: AbortSignal
   /** Says in which session the agent works. */
   inSession(id: string): void
-  /** Resolves when the note is in the log. From here on the agent may have done something. */
-  note(state: object): Promise<void>
+  /** Marks of the turns that wait for the answer, here and elsewhere, for agents that can find themselves in them. */
+  readonly path: readonly string[]
+  /**
+   * Resolves when the note is in the log. From here on the agent may have done something that nobody can find again,
+   * unless `mayHaveRun` is false.
+   */
+  note(state: object, more?: { readonly mayHaveRun: boolean }): Promise<void>
+  /** Asks a person. The time of the person counts for no limit, and an answer is there after a restart. */
+  ask: ToolContext['ask']
   progress(words: string): void
   began(step: RemoteStep): void
   /** `output`: JSON text. `failed`: why. */
@@ -100,7 +109,39 @@ const acp = shape<AcpAgent>(
   'cwd',
 )
 
-export const remoteShape: Check = shape<RemoteAgent>({ acp }, 'acp')
+const webAddress = rule(
+  'an http: or https: URL',
+  (value) => typeof value === 'string' && /^https?:/.test(value) && URL.canParse(value),
+)
+
+const a2a = shape<A2aAgent>(
+  {
+    url: webAddress,
+    auth: (value, path) => {
+      if (typeof value !== 'function' && (typeof value !== 'string' || value === ''))
+        throw refusedAs(path, 'no token', 'a token, or a function that returns one')
+    },
+    session: oneOf('run', 'thread'),
+    idempotent: flag,
+    timeoutMs: wait(),
+  },
+  'url',
+)
+
+const kinds = shape<{ acp?: AcpAgent; a2a?: string | A2aAgent }>({
+  acp,
+  a2a: (value, path) => (typeof value === 'string' ? webAddress(value, path) : a2a(value, path)),
+})
+
+export const remoteShape: Check = (value, path) => {
+  kinds(value, path)
+  const { length } = Object.keys(Object(value))
+  if (length !== 1) throw refusedAs(path, `${length} addresses`, 'one of acp and a2a')
+}
+
+/** Returns whose memory the agent elsewhere has. */
+export const sessionOf = ({ acp, a2a }: RemoteAgent): 'run' | 'thread' =>
+  (acp ?? (typeof a2a === 'object' ? a2a : {})).session ?? 'run'
 
 /** Fields of a role whose work the agent elsewhere does by itself. */
 const ITS_OWN = [
@@ -118,7 +159,7 @@ export function checkRemote(role: AgentRole, path: string): void {
   for (const name of ITS_OWN)
     if (role[name] !== undefined)
       throw refused(`${path}.${name}`, role[name], 'nothing beside remote', 'The agent elsewhere has its own.')
-  const isThread = role.remote?.acp.session === 'thread'
+  const isThread = role.remote && sessionOf(role.remote) === 'thread'
   const { instances = 1, concurrency = 1 } = role
   if (instances > 1) throw refused(`${path}.instances`, instances, '1 beside remote', 'Its sessions have one memory.')
   if (isThread && concurrency > 1)

@@ -19,7 +19,7 @@ import { silent } from '../kit/team.ts'
 const killed = fileURLToPath(new URL('../fixtures/remote/killed-desk.js', import.meta.url))
 const coder = fileURLToPath(new URL('../fixtures/remote/coder.js', import.meta.url))
 
-type Acp = NonNullable<AgentRole['remote']>['acp']
+type Acp = NonNullable<NonNullable<AgentRole['remote']>['acp']>
 
 interface Extras extends Partial<Omit<MultiAgentPatternOptions, 'agents'>> {
   fault?: string

@@ -247,10 +247,33 @@ export interface AcpAgent {
   cancelMs?: number
 }
 
-/** Address of the agent behind a role. */
-export interface RemoteAgent {
-  acp: AcpAgent
+/**
+ * An agent that speaks A2A 1.0 by JSON-RPC, such as a team that `httpApi({ a2a })` serves. What it asks, people are
+ * asked, and a task that it has begun is gone on with after a broken connection or a restart. Source: a2a-protocol.org.
+ *
+ * @example
+ * const url = 'https://legal.example.com'
+ * const lawyer: AgentRole = { name: 'legal', remote: { a2a: { url, auth: () => process.env.LEGAL! } } }
+ */
+export interface A2aAgent {
+  /** Address below which its card is, or that of the card itself (`.json`). */
+  url: string
+  /** Bearer token, or what returns it for each request. It is sent to the origin of `url` alone. Default: none. */
+  auth?: string | (() => string | Promise<string>)
+  /** Owner of its memory: a run (the default), or a thread (`threadId`), over runs and restarts. */
+  session?: 'run' | 'thread'
+  /**
+   * Says that a message may be sent again whose outcome is not known. Default: false, which makes it an
+   * `OutcomeUnknownError`, unless the agent says in its card that it begins each message once, as teams with a durable
+   * log do.
+   */
+  idempotent?: boolean
+  /** Longest time for which it may be away, in ms. Default: 600,000. */
+  timeoutMs?: number
 }
+
+/** Address of the agent behind a role: of one kind. `a2a`: also its `url` alone. */
+export type RemoteAgent = { acp: AcpAgent; a2a?: never } | { a2a: string | A2aAgent; acp?: never }
 
 /** Times of `supervision.slowMs`, in ms; false: that kind is never slow. */
 export interface SlowMs {

@@ -112,11 +112,12 @@ export function isCallOf({ kind, memory, at }: LoggedStep, operation: string, ca
 
 /** Finds calls of that verb by their leading arguments alone. */
 export function isCallLike(operation: string, alike: object): (step: LoggedStep) => boolean {
-  const beginning = `${JSON.stringify(alike).slice(0, -1)},`
+  const whole = JSON.stringify(alike)
+  const beginning = `${whole.slice(0, -1)},`
   return ({ kind, memory, at }) => {
     if (kind !== CALL) return false
     const { content, data } = readBody(memory, at)
-    return content === operation && data !== undefined && data.startsWith(beginning)
+    return content === operation && (data === whole || data?.startsWith(beginning) === true)
   }
 }
 

@@ -18,6 +18,7 @@ import { remoteAgent } from '../../actors/turn/remote-agent.ts'
 import { toolIn } from '../../actors/turn/run-tool.ts'
 import type { LoadedTool } from '../../actors/turn/toolbox.ts'
 import { ORCHESTRATOR } from '../../mailbox/message.ts'
+import { sessionOf } from '../../remote/role.ts'
 import { ConfigurationError, describe } from '../../shared/errors.ts'
 import type { Agent } from '../host/agent.ts'
 import { ORCHESTRATOR_INDEX, statusOf } from '../host/directory.ts'
@@ -138,7 +139,7 @@ export class Provision implements Provisioning {
     const { remote } = agent.settings
     if (remote) {
       await this.#supervisor().remotes.ready(agent)
-      return { remote: remote.acp.session ?? 'run' }
+      return { remote: sessionOf(remote) }
     }
     if (module === null) return local
     const { href, bundled, shown } = await loadable(module, `${option}.module`, { from })
@@ -236,7 +237,7 @@ export class Provision implements Provisioning {
     if (settings.playedByModel) return modelAgent(settings.instances === 1)
     const definition = this.#kit?.definitions.get(name)
     if (definition) return handlersFrom(definition, `modules.${name}`)
-    if (settings.remote) return remoteAgent(settings.remote.acp.session ?? 'run')
+    if (settings.remote) return remoteAgent(sessionOf(settings.remote))
     const option = `${settings.option}.module`
     const place = { agent: name, specifier: settings.module ?? '', option, env: settings.env }
     return handlersFrom((await this.#load(place, thread, settings)).exports.default, option)

@@ -8,6 +8,7 @@ import type { RemoteAnswer, RemoteRequest } from '../../actors/definition/assign
 import type { ModelClient } from '../../actors/definition/model.ts'
 import { REMOTE, type Verb } from '../../actors/definition/role.ts'
 import { notesOf, type ToolContext } from '../../actors/definition/tool.ts'
+import { A2aPeer } from '../../remote/a2a.ts'
 import { AcpPeer } from '../../remote/acp.ts'
 import type { RemotePeer, RemotePrompt } from '../../remote/role.ts'
 import { environment } from '../../shared/environment.ts'
@@ -28,6 +29,11 @@ import { type AskPerson, endOf } from './questions.ts'
 const PROMPT = 'prompt'
 /** Namespace of the ids of questions that an agent elsewhere asks. */
 const QUESTIONS = '0d7c3f4e-2b1f-5c53-9d0a-7a9be1f05a66'
+
+/** Namespace of the ids of prompts. */
+const PROMPTS = '6e0b7a3c-51d2-4f0e-8c5b-0d9a1f2e3b4c'
+
+const protocolOf = ({ settings: { remote } }: Agent): string => (remote?.acp ? 'acp' : 'a2a')
 
 export class Remotes {
   readonly #core: Core
@@ -52,7 +58,10 @@ export class Remotes {
     const clients = new Map<string, ModelClient>()
     const gateway = new ModelGateway({
       ...options,
-      resolve: (_wanted, { agent, callId }) => ({ client: clients.get(callId)!, model: `acp/${agent.name}` }),
+      resolve: (_wanted, { agent, callId }) => ({
+        client: clients.get(callId)!,
+        model: `${protocolOf(agent)}/${agent.name}`,
+      }),
     })
     const prompt = async (caller: HostCaller, request: RemoteRequest, signal: AbortSignal): Promise<RemoteAnswer> => {
       const { text, stream, watched } = request
@@ -73,7 +82,8 @@ export class Remotes {
           clients.delete(caller.callId)
         }
       }
-      const { idempotent = false } = caller.agent.settings.remote!.acp
+      const { acp, a2a } = caller.agent.settings.remote!
+      const { idempotent = false } = acp ?? (typeof a2a === 'object' ? a2a : {})
       const tool = { ...threadTool(PROMPT, { outside: true }), idempotent, run }
       const given = { name: PROMPT, input: { text }, callId: caller.callId }
       try {
@@ -98,7 +108,9 @@ export class Remotes {
 
   #peerOf({ name, settings: { remote, env } }: Agent): RemotePeer {
     if (!remote) throw new ConfigurationError(`Agent "${name}" is played here.`, { path: REMOTE, agent: name })
-    const peer = this.#peers.get(remote) ?? new AcpPeer(name, remote.acp, () => picked(environment(), env))
+    const peer =
+      this.#peers.get(remote) ??
+      (remote.acp ? new AcpPeer(name, remote.acp, () => picked(environment(), env)) : new A2aPeer(name, remote.a2a))
     this.#peers.set(remote, peer)
     return peer
   }
@@ -119,7 +131,7 @@ export class Remotes {
       callId: `${callId} ${id}`,
       tool,
     })
-    if (state !== undefined) this.#withdrawQuestions(run, agent, callId)
+    if (state !== undefined && agent.settings.remote?.acp) this.#withdrawQuestions(run, agent, callId)
     let asked = 0
     return {
       agent: agent.name,
@@ -130,7 +142,10 @@ export class Remotes {
       log: context.log,
       signal: context.signal,
       inSession,
-      note: (held) => note(held, { mayHaveRun: true }),
+      note: (held, { mayHaveRun } = { mayHaveRun: true }) => note(held, mayHaveRun ? { mayHaveRun } : {}),
+      id: v5(JSON.stringify([run.id, callId]), PROMPTS),
+      path: [],
+      ask: context.ask,
       progress: (words) => context.progress(words),
       began: ({ id, tool, input }) => {
         began.set(id, { tool, at: clock.monotonic() })

@@ -1,9 +1,14 @@
 /** Cards by which clients of A2A find a team. Strangers read its name alone, and callers who its agents are. */
 import type { A2aSettings, Caller } from '../http/options.ts'
 import type { ServedTeam } from '../http/task-view.ts'
-import { ONCE } from './wire.ts'
 
 export const VERSION = '1.0'
+
+const ONCE = {
+  uri: 'urn:dramatis:once',
+  description: 'A message sent again with its messageId joins the task that it began.',
+  required: false,
+}
 
 interface Place {
   /** URL of the team, below which its methods are. */
@@ -32,13 +37,8 @@ export function cardOf({ name, team }: ServedTeam, { url, settings, caller }: Pl
       streaming: true,
       pushNotifications: false,
       extendedAgentCard: true,
-      extensions: [
-        {
-          uri: ONCE,
-          description: 'A message sent again with its messageId joins the task that it began.',
-          required: false,
-        },
-      ],
+      // Without a durable log a task is forgotten with its process, and its message would begin it again.
+      ...(team.logPath !== undefined && { extensions: [ONCE] }),
     },
     ...(names.length > 0 && {
       securitySchemes,

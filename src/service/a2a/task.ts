@@ -35,7 +35,12 @@ export async function taskOf(found: FoundTask, { withArtifacts = true } = {}): P
   const status = await statusOf(found)
   const artifacts = withArtifacts ? await artifactsOf(found) : []
   const { id } = found.run
-  return { id, contextId: contextOf(found), status, ...(artifacts.length > 0 && { artifacts }) }
+  const metadata = isOver(found.run) ? { 'dramatis/usage': found.run.usage } : undefined
+  return {
+    ...{ id, contextId: contextOf(found), status },
+    ...(artifacts.length > 0 && { artifacts }),
+    ...(metadata && { metadata }),
+  }
 }
 
 /** Returns the state of a task, and what it says to its reader. */
@@ -178,7 +183,9 @@ export async function* eventsOf(
         case 'over':
           for (const artifact of await artifactsOf(found))
             yield event({ artifactUpdate: { ...of, artifact, append: false, lastChunk: true } })
-          yield status(await statusOf(found))
+          yield event({
+            statusUpdate: { ...of, status: await statusOf(found), metadata: { 'dramatis/usage': found.run.usage } },
+          })
       }
     }
     if (signal.aborted) return

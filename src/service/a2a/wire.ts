@@ -5,9 +5,6 @@
 import { z } from 'zod'
 import { HttpError, httpErrorOf, INTERNAL } from '../http/problem.ts'
 
-/** Extension of this server: a message that is sent again with its `messageId` joins the task that it began. */
-export const ONCE = 'urn:dramatis:once'
-
 const MOST_PARTS = 100
 const id = z.string().min(1).max(255)
 /** ProtoJSON writes a field without a value as null, as an empty text, or not at all. */

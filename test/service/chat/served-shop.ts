@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
 import { folderOf } from '../../durability/log-folders.ts'
 
-const script = fileURLToPath(new URL('../../fixtures/chat/served-shop.js', import.meta.url))
+const scriptOf = (name: string) => fileURLToPath(new URL(`../../fixtures/${name}.js`, import.meta.url))
 
 interface Service {
   readonly child: ChildProcess
@@ -15,9 +15,12 @@ interface Service {
 
 export class ServedShop {
   readonly #folders: readonly string[]
+  readonly #script: [file: string, more: readonly string[]]
   #service: Promise<Service>
 
-  constructor(t: Test) {
+  /** `more`: what the script is told beside its folders. */
+  constructor(t: Test, script = 'chat/served-shop', ...more: readonly string[]) {
+    this.#script = [scriptOf(script), more]
     this.#folders = [folderOf(t), folderOf(t)]
     this.#service = this.#start()
     t.teardown(async () => void (await this.#service).child.kill('SIGKILL'))
@@ -52,7 +55,8 @@ export class ServedShop {
       child.kill('SIGKILL')
       await ended
     }
-    const child = fork(script, this.#folders, { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
+    const [file, more] = this.#script
+    const child = fork(file, [...this.#folders, ...more], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
     const [port] = await once(child, 'message')
     return { child, url: `http://127.0.0.1:${port}` }
   }

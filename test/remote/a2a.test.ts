@@ -1,0 +1,244 @@
+/** Agents of A2A as roles: words, memory, questions, cancellation, broken connections, and what nobody knows. */
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t, { type Test } from 'tap'
+import { type AgentRole, createTeam, type MultiAgentPatternOptions, type Run } from '../../src/index.ts'
+import { silent } from '../kit/team.ts'
+import { opening, served } from '../service/chat/desk.ts'
+
+type Remote = NonNullable<NonNullable<AgentRole['remote']>['a2a']>
+
+const auth = 'ann'
+const authorize = (request: Request) =>
+  request.headers.get('authorization') === 'Bearer ann' ? { id: 'ann', may: ['run' as const] } : null
+
+function desk(t: Test, a2a: Remote, options: Partial<MultiAgentPatternOptions> = {}) {
+  const team = createTeam({
+    agents: [{ name: 'legal', description: 'knows the law', remote: { a2a } }],
+    orchestration: { strategy: 'custom', run: async (script, query) => (await script.request('legal', query)).content },
+    threads: { warmSpares: 0 },
+    logger: silent,
+    ...options,
+  })
+  t.teardown(() => team.close())
+  return team
+}
+
+let runs = 0
+function begun(team: ReturnType<typeof desk>, query: string, options: object = {}): Run<unknown> {
+  const runId = `run${runs++}`
+  team.execute(query, { ...options, runId }).catch(() => {})
+  return team.getRun(runId)!
+}
+
+const asked = async (run: Run<unknown>) => {
+  while (run.questions.length === 0) await new Promise(setImmediate)
+  return run.questions[0]!
+}
+
+const cardAt = (url: string) => `${url}/a2a/shop/.well-known/agent-card.json`
+
+t.test('a team elsewhere answers as a role, with its words as they come, its tokens and its memory', async (t) => {
+  const { url } = await served(t, { a2a: true, authorize })
+  const team = desk(t, { url, auth: async () => auth, session: 'thread' })
+  const run = begun(team, 'say hello big world', { stream: true })
+  const words: string[] = []
+  for await (const event of run.events({ types: ['model.delta'] }))
+    if (event.type === 'model.delta' && event.part === 'text') words.push(event.text)
+  t.equal(words.join('').trim(), 'hello big world')
+  t.ok(words.length > 2)
+  const { finalOutput, totalTokenUsage } = await run.result
+  t.match([finalOutput?.trim(), totalTokenUsage.totalTokens], ['hello big world', 2])
+  t.match((await team.execute('say one', { threadId: 'talk' })).finalOutput, 'one')
+  t.match((await team.execute('recall', { threadId: 'talk' })).finalOutput, /say one\|recall/)
+  t.notMatch((await team.execute('recall', { threadId: 'other' })).finalOutput, /say one/)
+})
+
+t.test('what it asks is asked of people, and each answer is given once', async (t) => {
+  const { url, done } = await served(t, { a2a: true, authorize })
+  const team = desk(t, { url, auth })
+  const table: [query: string, answer: string, said: RegExp][] = [
+    ['use buy lamp', 'yes', /^result: \{"done":"lamp"\}$/],
+    ['use buy sofa', 'no', /did not agree/],
+    ['use ship lamp', '{"street":"Main Street"}', /Main Street/],
+  ]
+  for (const [query, answer, expected] of table) {
+    const run = begun(team, query)
+    const { questionId, text } = await asked(run)
+    t.match(text, /^The agent behind "legal" \(http:\/\/127.* asks: /)
+    await run.answer(questionId, answer)
+    t.match((await run.result).finalOutput, expected)
+  }
+  t.same(done, ['buy lamp'])
+  const clerk = desk(t, { url: cardAt(url).replace('shop', 'clerk'), auth })
+  const run = begun(clerk, 'ask')
+  const { questionId, choices } = await asked(run)
+  t.same(choices, ['red', 'blue'])
+  await run.answer(questionId, 'red')
+  t.equal((await run.result).finalOutput, 'you said red')
+  t.match((await clerk.execute('fail')).error, { message: /legal.*has failed its task: .*no ink/s })
+})
+
+t.test('a run that is cancelled cancels the task elsewhere; a team that is closed does not', async (t) => {
+  const gate = opening()
+  const { url, team: shop } = await served(t, { a2a: true, authorize, pause: () => gate.promise })
+  const team = desk(t, { url, auth })
+  const begin = async (of: typeof team) => {
+    const known = (await shop.listRuns()).length
+    const run = begun(of, 'say slowly')
+    while ((await shop.listRuns()).length === known) await new Promise(setImmediate)
+    return { run, there: shop.getRun((await shop.listRuns())[0]!.id)! }
+  }
+  const { run, there } = await begin(team)
+  while (there.status !== 'running') await new Promise(setImmediate)
+  await new Promise((resolve) => setTimeout(resolve, 200)) // it has to know the task that it cancels
+  await run.cancel('enough')
+  await there.result
+  t.equal(there.status, 'aborted')
+  gate.resolve()
+})
+
+t.test('an agent that refuses, is away or cannot be understood is named, with what to do', async (t) => {
+  const { url } = await served(t, { a2a: true, authorize })
+  const error = async (a2a: Remote) => (await desk(t, a2a, { communication: { turnRetries: 0 } }).execute('hi')).error
+  t.match(await error({ url, auth: 'eve' }), {
+    code: 'AGENT_FAILED',
+    message: /answers 401.*Give it a token.*remote\.a2a\.auth/s,
+  })
+  const message = JSON.stringify(await error({ url, auth: 'eve-secret' }))
+  t.notMatch(message, /eve-secret/)
+  t.match(await error({ url: 'http://127.0.0.1:49999', timeoutMs: 1 }), { message: /cannot be reached/ })
+  const { url: odd } = await peer(t, () => ({ supportedInterfaces: [{ protocolBinding: 'GRPC', url: 'http://x' }] }))
+  t.match(await error(odd), { message: /without an interface for A2A 1\.0 by JSON-RPC/ })
+  const { url: away } = await peer(t, () => ({
+    supportedInterfaces: [{ protocolBinding: 'JSONRPC', protocolVersion: '1.0', url: 'http://elsewhere.example/a2a' }],
+  }))
+  t.match(await error({ url: away, auth }), { message: /leads to http:\/\/elsewhere.*not given the token/ })
+  const wrong = (remote: object) => () => desk(t, 'http://a', { agents: [{ name: 'legal', remote: remote as never }] })
+  t.throws(wrong({}), { code: 'CONFIGURATION', message: /remote.*one of acp and a2a/ })
+  t.throws(wrong({ a2a: 'file:///x' }), { message: /remote\.a2a/ })
+  t.throws(wrong({ a2a: { url: 'http://x', auth: 7 } }), { message: /remote\.a2a\.auth.*no token/ })
+  t.throws(wrong({ a2a: 'http://x', acp: { command: 'x', cwd: '/' } }), { message: /2 addresses/ })
+})
+
+type Answer = (method: string, params: Fields, response: ServerResponse) => object | undefined
+// biome-ignore lint/suspicious/noExplicitAny: tests look into messages of all shapes
+type Fields = any
+
+/** An agent of A2A that does what its test says. `answer`: the card for 'card'; undefined: it has answered itself. */
+async function peer(t: Test, answer: Answer) {
+  const heard: { method: string; params: Fields }[] = []
+  const server = createServer(async (request: IncomingMessage, response: ServerResponse) => {
+    let text = ''
+    for await (const chunk of request) text += chunk
+    const { id, method = 'card', params } = text === '' ? {} : JSON.parse(text)
+    heard.push({ method, params })
+    const result = answer(method, params, response)
+    if (!result) return
+    response.setHeader('content-type', 'application/json')
+    response.end(JSON.stringify(method === 'card' ? result : 'error' in result ? { id, ...result } : { id, result }))
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.close()
+    server.closeAllConnections()
+  })
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, heard }
+}
+
+/** A plain agent that polls: `task` is its answer for each method but the card. */
+const plain = (t: Test, task: Answer, extensions: object[] = []) => {
+  const made = peer(t, (method, params, response) => {
+    if (method !== 'card') return task(method, params, response)
+    const interfaces = [
+      { protocolBinding: 'JSONRPC', protocolVersion: '1.0', url: `http://${response.req.headers.host}` },
+    ]
+    return { supportedInterfaces: interfaces, capabilities: { extensions } }
+  })
+  return made
+}
+
+const taskAs = (state: string, text = '', more: object = {}) => ({
+  task: {
+    id: 't1',
+    contextId: 'c1',
+    status: { state: `TASK_STATE_${state}`, ...(text && { message: { messageId: text, parts: [{ text }] } }) },
+    ...more,
+  },
+})
+
+t.test('a plain agent is polled, asked again only where nothing was done, and answered by text', async (t) => {
+  let polls = 0
+  const { url, heard } = await plain(t, (method, params, response) => {
+    if (method === 'GetTask')
+      return [taskAs('WORKING', 'looking').task, taskAs('INPUT_REQUIRED', 'Which?').task][polls++]
+    if (heard.filter((each) => each.method === 'SendMessage').length === 1) {
+      response.writeHead(503, { 'retry-after': '0' }).end()
+      return undefined
+    }
+    if (params.message.taskId)
+      return taskAs('COMPLETED', '', { artifacts: [{ artifactId: 'a', parts: [{ data: { is: 1 } }] }] })
+    return taskAs('SUBMITTED')
+  })
+  const run = begun(desk(t, url), 'hi')
+  const { questionId, text } = await asked(run)
+  t.match(text, / asks: Which\?$/)
+  await run.answer(questionId, 'that one')
+  t.equal((await run.result).finalOutput, '{"is":1}')
+  const sent = heard.filter(({ method }) => method === 'SendMessage').map(({ params }) => params.message)
+  t.match(sent, [
+    { messageId: String },
+    { messageId: sent[0].messageId },
+    { taskId: 't1', contextId: 'c1', parts: [{ text: 'that one' }] },
+  ])
+  t.not(sent[1].messageId, sent[2].messageId)
+})
+
+t.test('a message whose outcome is not known is sent again only where it is begun once', async (t) => {
+  const table: [extensions: object[], more: object, unknown: RegExp | undefined][] = [
+    [[], {}, /OutcomeUnknownError/],
+    [[], { idempotent: true }, undefined],
+    [[{ uri: 'urn:dramatis:once' }], {}, undefined],
+  ]
+  for (const [extensions, more, unknown] of table) {
+    let sent = 0
+    const { url, heard } = await plain(
+      t,
+      (_method, _params, response) => {
+        sent += 1
+        if (sent > 1) return { message: { role: 'ROLE_AGENT', parts: [{ text: 'done' }] } }
+        response.destroy()
+        return undefined
+      },
+      extensions,
+    )
+    const { error, finalOutput } = await desk(t, { url, ...more }, { communication: { turnRetries: 0 } }).execute('hi')
+    t.match(unknown ? error : finalOutput, unknown ? { message: unknown } : 'done')
+    const ids = heard.flatMap(({ params }) => params?.message.messageId ?? [])
+    t.match([new Set(ids).size, ids.length], [1, unknown ? 1 : 2])
+  }
+})
+
+t.test(
+  'an agent that asks for a login waits for a person; one that forgets a task has an unknown outcome',
+  async (t) => {
+    let isIn = false
+    const first = await plain(t, (method) => {
+      if (method === 'SendMessage') return taskAs('AUTH_REQUIRED', 'https://login.example/x')
+      return isIn ? taskAs('COMPLETED', 'in').task : taskAs('AUTH_REQUIRED', 'https://login.example/x').task
+    })
+    const run = begun(desk(t, first.url), 'hi')
+    const { questionId, text, choices } = await asked(run)
+    t.match([text, choices], [/asks for a login: https:\/\/login\.example\/x/, ['done', 'declined']])
+    isIn = true
+    await run.answer(questionId, 'done')
+    t.equal((await run.result).finalOutput, 'in')
+    const lost = await plain(t, (method) =>
+      method === 'SendMessage' ? taskAs('WORKING') : { error: { code: -32_001, message: 'no such task' } },
+    )
+    t.match((await desk(t, lost.url, { communication: { turnRetries: 0 } }).execute('hi')).error, {
+      message: /OutcomeUnknownError.*does not know its task any more/,
+    })
+  },
+)
