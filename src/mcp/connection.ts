@@ -1,5 +1,6 @@
 /** A connection to an MCP server: started here or reached by HTTP, with what it offers, and calls of that. */
 
+import { randomUUID } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import { setImmediate } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
@@ -14,7 +15,7 @@ import { visible } from '../shared/text.ts'
 import { Auth, AuthError, LoginError } from './auth.ts'
 import { Link, UnclearError } from './link.ts'
 import { type Fields, isCutOff, type OfferedTool, toolIn } from './loose.ts'
-import { type AskServer, inRounds, LostTaskError, RoundError } from './rounds.ts'
+import { type AskServer, inRounds, LostTaskError, type Request, RoundError } from './rounds.ts'
 import { type Sdk, sdk } from './sdk.ts'
 import { checkServer, type Era, type LoginParams, type McpServer, nameOf } from './server-address.ts'
 import { beginSession, NO_LIMIT, type Session } from './session.ts'
@@ -75,6 +76,10 @@ class Endpoint {
     return this.#ended.signal
   }
 
+  warn(error: string): void {
+    this.#options.logger?.warn({ server: this.name, error }, 'an MCP server or the connection to it failed')
+  }
+
   end(reason: Error): void {
     this.#ended.abort(reason)
   }
@@ -82,9 +87,7 @@ class Endpoint {
   /** Begins a session. It adds to the name how the server calls itself: several may be started by one command. */
   async begin(signal: AbortSignal): Promise<Session> {
     const { logger } = this.#options
-    const warn = (error: string) =>
-      logger?.warn({ server: this.name, error }, 'an MCP server or the connection to it failed')
-    const failed = printedOn(warn, FAILED)
+    const failed = printedOn((error) => this.warn(error), FAILED)
     const session = await beginSession(
       {
         kit: this.#kit,
@@ -169,8 +172,8 @@ export interface Offer {
 
 /** In pages: a server that always has another one is not asked for ever. */
 const MOST_PAGES = 100
-/** Maximum number of tools of a server: ten times as many as a model can choose from. */
-const MOST_TOOLS = 1_024
+/** Maximum number of tools, or resources, of a server: ten times as many as a model can choose from. */
+const MOST_LISTED = 1_024
 const LONGEST_REASON = 300
 
 interface List {
@@ -181,28 +184,37 @@ interface List {
 
 /** Asks a server for its tools, page by page, until it names no further page, or one that it has named before. */
 async function listOf(session: Session, options: { signal: AbortSignal; timeout: number }): Promise<List> {
+  const asked = (cursor: Fields) => session.ask('tools/list', cursor, options)
+  return await pagesOf(asked, 'tools', ({ name }) => name)
+}
+
+/** Reads all pages of a list. `nameOf` tells the entries apart: a page may come again. */
+export async function pagesOf(
+  ask: (cursor: Fields) => Promise<Fields>,
+  field: string,
+  nameOf: (entry: Fields) => unknown,
+): Promise<List> {
   const listed: unknown[] = []
   const known = new Map<unknown, unknown>()
   const cursors = new Set<string>()
   let cursor: string | undefined
   for (let page = 0; page < MOST_PAGES; page++) {
-    const params = cursor === undefined ? {} : { cursor }
-    const { tools, nextCursor: next } = await session.ask('tools/list', params, options)
-    if (!Array.isArray(tools)) throw new Error(`its list of tools is ${shown(tools)}`)
-    for (const tool of tools) {
-      const { name }: { name?: unknown } = Object(tool)
-      if (known.has(name) && isDeepStrictEqual(known.get(name), tool)) continue // a page that came again
-      if (listed.length === MOST_TOOLS) throw new Error(`it has more than ${MOST_TOOLS} tools`)
-      known.set(name, tool)
-      listed.push(tool)
+    const { [field]: entries, nextCursor: next } = await ask(cursor === undefined ? {} : { cursor })
+    if (!Array.isArray(entries)) throw new Unusable(`its list of ${field} is ${shown(entries)}`)
+    for (const entry of entries) {
+      const name = nameOf(Object(entry) as Fields)
+      if (known.has(name) && isDeepStrictEqual(known.get(name), entry)) continue
+      if (listed.length === MOST_LISTED) throw new Unusable(`it has more than ${MOST_LISTED} ${field}`)
+      known.set(name, entry)
+      listed.push(entry)
     }
     if (next === undefined || next === null || next === '') return { listed }
-    if (typeof next !== 'string') throw new Error(`the next page of its tools is ${shown(next)}, and no text`)
-    if (cursors.has(next)) return { listed, oddity: 'its list of tools names a page again, and ends there' }
+    if (typeof next !== 'string') throw new Unusable(`the next page of its ${field} is ${shown(next)}, and no text`)
+    if (cursors.has(next)) return { listed, oddity: `its list of ${field} names a page again, and ends there` }
     cursors.add(next)
     cursor = next
   }
-  throw new Error(`its list of tools has more than ${MOST_PAGES} pages`)
+  throw new Unusable(`its list of ${field} has more than ${MOST_PAGES} pages`)
 }
 
 /** Reads the schemas of a list of tools; of those that are wanted. Rejects only if the signal is aborted. */
@@ -251,6 +263,13 @@ export interface Connection {
    * have been done and may not be done twice.
    */
   call(tool: string, input: unknown, context: ToolContext, timeoutMs?: number): Promise<Fields>
+  /** Asks for something that changes nothing. Rejects as `call` does; without a context nobody is asked meanwhile. */
+  ask(method: string, params: Fields, timeoutMs: number, context?: ToolContext): Promise<Fields>
+  offers(what: 'resources' | 'prompts'): boolean
+  /** Has the list read again when the server says that it has changed, and calls `look` then. */
+  watch(until: AbortSignal, look: () => void): void
+  /** Aborted when the connection is over. */
+  readonly ended: AbortSignal
   /** Returns a text of the server without what may be a secret. */
   clean(text: string): string
   finishLogin(params: LoginParams): Promise<void>
@@ -265,12 +284,35 @@ export interface ConnectOptions {
   isWanted?: (name: string) => boolean
 }
 
-export const mayRepeat = (tool: OfferedTool | undefined): boolean =>
+export const mayRepeat = (tool: Pick<OfferedTool, 'annotations'> | undefined): boolean =>
   tool?.annotations.readOnlyHint === true || tool?.annotations.idempotentHint === true
 
 /** Field of `params._meta` in a call: the protocol has no field of its own for a key. */
 const KEY_FIELD = 'dramatis/idempotencyKey'
 const GONE = 'the server is gone'
+const READS = { annotations: { readOnlyHint: true } }
+/** Time in ms from one list to the next, however often a server says that it has changed. */
+const LEAST_READ_MS = 100
+/** Time in ms until news are asked for again. */
+const FIRST_LISTEN_MS = 200
+const MOST_LISTEN_MS = 60_000
+
+interface Made {
+  context: ToolContext
+  timeoutMs: number
+}
+
+const ofNobody = () => {
+  const ask = () => Promise.reject(new RoundError('it asks a person, and nobody is asked here'))
+  return {
+    signal: new AbortController().signal,
+    progress: () => {},
+    ask,
+    idempotencyKey: randomUUID(),
+    runId: '',
+  } as unknown as ToolContext
+}
+
 /** Time in ms for each question about a task: they cost none of the time of its tool. */
 const LIMITS_MS: ReadonlyMap<string, number> = new Map([
   ['tasks/get', 30_000],
@@ -309,6 +351,8 @@ export async function connect(server: McpServer, options: ConnectOptions): Promi
       try {
         const listed = await listOf(session, { signal, timeout: NO_LIMIT })
         offer = await offerIn(listed, isWanted, signal)
+        watched?.look()
+        if (watched) void follow(session)
         return session
       } catch (error) {
         await session.close().catch(() => {})
@@ -316,6 +360,7 @@ export async function connect(server: McpServer, options: ConnectOptions): Promi
       }
     })
   let offer: Offer = { tools: [], refused: new Map(), leftOut: [] }
+  let watched: { until: AbortSignal; look: () => void } | undefined
   const first = await begin().catch((error: unknown) => {
     const { name } = endpoint
     const text = `mcpTools: ${name} cannot be used: ${endpoint.wordsOf(error)}.`
@@ -326,58 +371,128 @@ export async function connect(server: McpServer, options: ConnectOptions): Promi
   const { name } = endpoint
   const link = new Link(first, begin, ended)
   const offered = (tool: string) => offer.tools.find((each) => each.name === tool)
+  const made = async (
+    what: string,
+    { method, params }: Request,
+    { of, context, timeoutMs }: { of: () => Pick<OfferedTool, 'annotations'> | undefined } & Made,
+  ): Promise<Fields> => {
+    const { idempotencyKey, signal, progress } = context
+    const either = anyAborted([signal, ended])
+    const { span } = notesOf(context)
+    const _meta = { ...span?.headers, [KEY_FIELD]: idempotencyKey }
+    const options = {
+      timeout: NO_LIMIT,
+      onprogress: (said: Progress) =>
+        progress(said.message ?? `${said.progress}${said.total === undefined ? '' : ` of ${said.total}`}`),
+    }
+    try {
+      const ask: AskServer = (asked, given, isRepeatable) => {
+        const limitMs = LIMITS_MS.get(asked)
+        const until = asked === 'tasks/cancel' ? ended : either.signal // it is sent when the call is over
+        return within(limitMs, until, (limited) =>
+          link.use(limited, { mayRepeat: isRepeatable, withinMs: limitMs ?? timeoutMs }, async (session) => {
+            if (!limitMs && !of()) throw new Unusable('the server has it no more')
+            span?.set({ 'mcp.method.name': method, ...session.attributes })
+            return await session.underWay(context, () => session.ask(asked, given, { ...options, signal: limited }))
+          }),
+        )
+      }
+      const passes = (error: unknown) => !ended.aborted && (isCutOff(error) || isPassing(error, kit))
+      const asking = { mayRepeat: mayRepeat(of()), ask, passes }
+      const result = await inRounds(name, { method, params: { ...params, _meta } }, asking, context)
+      if (result.isError === true) span?.set({ 'error.type': 'tool_error' })
+      return result
+    } catch (error) {
+      const details = { tool: what, server: name }
+      if (error instanceof UnclearError || error instanceof LostTaskError) {
+        const lost =
+          error instanceof UnclearError
+            ? `The connection to ${name} was cut off`
+            : `${name} said no more of its task (${endpoint.wordsOf(error.cause)})`
+        const text = `${lost} while its tool "${what}" was under way: it may have happened, or not, so it is not called again.`
+        throw new OutcomeUnknownError(text, details, error.cause)
+      }
+      const { code }: { code?: unknown } = Object(error)
+      if (typeof code === 'number' && code < 0)
+        span?.set({ 'error.type': `${code}`, 'rpc.response.status_code': `${code}` })
+      const why = ended.aborted
+        ? `${(ended.reason as Error).message}; connect to it again with mcpTools`
+        : endpoint.wordsOf(error)
+      const failed = method === 'tools/call' ? `The tool "${what}" of ${name}` : `${what} of ${name}`
+      throw new ToolFailedError(`${failed} failed: ${why}`, details, error)
+    } finally {
+      either.forget()
+    }
+  }
+  let reading: Promise<void> | undefined
+  let isStale = false
+  /** Reads the list again: once for all news that come meanwhile. */
+  const changed = (until: AbortSignal) => {
+    if (until.aborted || ended.aborted) return
+    isStale = reading !== undefined
+    reading ??= reread(until)
+      .catch((error: unknown) =>
+        endpoint.warn(`its list of tools has changed, and cannot be read: ${endpoint.wordsOf(error)}`),
+      )
+      .finally(() => {
+        reading = undefined
+        if (isStale) changed(until)
+      })
+  }
+  const reread = async (until: AbortSignal) => {
+    const either = anyAborted([until, ended])
+    try {
+      await within(options.timeoutMs, either.signal, (signal) =>
+        link.use(signal, { mayRepeat: true, withinMs: options.timeoutMs }, async (session) => {
+          offer = await offerIn(await listOf(session, { signal, timeout: NO_LIMIT }), isWanted, signal)
+        }),
+      )
+      watched?.look()
+      await systemClock.sleep(LEAST_READ_MS, either.signal)
+    } finally {
+      either.forget()
+    }
+  }
+  /** Listens to a session for news, and again after a drop: then some may have been missed. */
+  const follow = async (session: Session) => {
+    const { until } = watched ?? {}
+    if (!until) return
+    for (
+      let ms = FIRST_LISTEN_MS;
+      !session.isOver && !until.aborted && !ended.aborted;
+      ms = Math.min(ms * 2, MOST_LISTEN_MS)
+    ) {
+      try {
+        await session.listen(() => changed(until), until)
+        ms = FIRST_LISTEN_MS
+      } catch (error) {
+        if (!until.aborted) endpoint.warn(`it tells no news of its tools: ${endpoint.wordsOf(error)}`)
+      }
+      if (session.isOver) return
+      await systemClock.sleep(ms, until).catch(() => {})
+      changed(until)
+    }
+  }
   return {
     name,
     get offer() {
       return offer
     },
-    async call(tool, input, context, timeoutMs = NO_LIMIT) {
-      const { idempotencyKey, signal, progress } = context
-      const either = anyAborted([signal, ended])
-      const { span } = notesOf(context)
-      const params = { name: tool, arguments: input, _meta: { ...span?.headers, [KEY_FIELD]: idempotencyKey } }
-      const options = {
-        timeout: NO_LIMIT,
-        onprogress: (said: Progress) =>
-          progress(said.message ?? `${said.progress}${said.total === undefined ? '' : ` of ${said.total}`}`),
-      }
-      const failed = `The tool "${tool}" of ${name} failed`
-      try {
-        const of = offered(tool)
-        const ask: AskServer = (method, given, isRepeatable) => {
-          const limitMs = LIMITS_MS.get(method)
-          const until = method === 'tasks/cancel' ? ended : either.signal // it is sent when the call is over
-          return within(limitMs, until, (limited) =>
-            link.use(limited, { mayRepeat: isRepeatable, withinMs: limitMs ?? timeoutMs }, async (session) => {
-              if (!limitMs && !offered(tool)) throw new Unusable('the server has it no more')
-              span?.set(session.attributes)
-              return await session.underWay(context, () => session.ask(method, given, { ...options, signal: limited }))
-            }),
-          )
-        }
-        const passes = (error: unknown) => !ended.aborted && (isCutOff(error) || isPassing(error, kit))
-        const result = await inRounds(name, params, { mayRepeat: mayRepeat(of), ask, passes }, context)
-        if (result.isError === true) span?.set({ 'error.type': 'tool_error' })
-        return result
-      } catch (error) {
-        if (error instanceof UnclearError || error instanceof LostTaskError) {
-          const what =
-            error instanceof UnclearError
-              ? `The connection to ${name} was cut off`
-              : `${name} said no more of its task (${endpoint.wordsOf(error.cause)})`
-          const text = `${what} while its tool "${tool}" was under way: it may have happened, or not, so it is not called again.`
-          throw new OutcomeUnknownError(text, { tool, server: name }, error.cause)
-        }
-        const { code }: { code?: unknown } = Object(error)
-        if (typeof code === 'number' && code < 0)
-          span?.set({ 'error.type': `${code}`, 'rpc.response.status_code': `${code}` })
-        const why = ended.aborted
-          ? `${(ended.reason as Error).message}; connect to it again with mcpTools`
-          : endpoint.wordsOf(error)
-        throw new ToolFailedError(`${failed}: ${why}`, { tool, server: name }, error)
-      } finally {
-        either.forget()
-      }
+    call: (tool, input, context, timeoutMs = NO_LIMIT) =>
+      made(
+        tool,
+        { method: 'tools/call', params: { name: tool, arguments: input } },
+        { of: () => offered(tool), context, timeoutMs },
+      ),
+    ask: (method, params, timeoutMs, context = ofNobody()) =>
+      made(method, { method, params }, { of: () => READS, context, timeoutMs }),
+    offers: (what) => link.session.client.getServerCapabilities()?.[what] !== undefined,
+    get ended() {
+      return ended
+    },
+    watch(until, look) {
+      watched = { until, look }
+      void follow(link.session)
     },
     clean: (text) => endpoint.clean(text),
     finishLogin: (params) => finishedLogin(endpoint.auth, params),

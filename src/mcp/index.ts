@@ -4,10 +4,14 @@ import { checkBySchema } from '../actors/definition/schema.ts'
 import { defineTool, type Logger, type ModelSchema, type Tool, type ToolContext } from '../actors/definition/tool.ts'
 import { laterSchema } from '../json-schema/later-schema.ts'
 import { ConfigurationError, shown, ToolFailedError } from '../shared/errors.ts'
+import { Changes } from './changes.ts'
 import { type Connection, connect, finishLogin as finished, mayRepeat } from './connection.ts'
 import { namesFor, type OfferedTool, outputOf } from './loose.ts'
+import type { McpPrompt, McpResource, ToolChanges } from './offer.ts'
+import { promptOf, resourcesOf, resourceTools } from './resources.ts'
 import type { LoginParams, McpServer } from './server-address.ts'
 
+export type { McpPrompt, McpResource, ToolChanges } from './offer.ts'
 export type {
   ClientCredentials,
   Era,
@@ -34,6 +38,11 @@ export interface McpToolsOptions {
   onBadTool?: 'warn' | 'throw'
   /** How long each call may take; 30,000. */
   timeoutMs?: number
+  /**
+   * True: agents read the server's resources themselves, by the tools `list_resources` and `read_resource`. Default:
+   * false.
+   */
+  resourceTools?: boolean
   /** True: each call runs alone among those that a model asks for in one answer (`defineTool`). Default: false. */
   sequential?: boolean
   /** How long it may take until the server has said which tools it has; 30,000. */
@@ -44,7 +53,17 @@ export interface McpToolsOptions {
 
 /** Tools of a server, and the connection to it. */
 export interface McpTools extends AsyncDisposable {
+  /** The tools that the server has now. Those of a team are fixed: give new ones to a new team. */
   readonly tools: Tool[]
+  /**
+   * News of the tools, as long as it is read and the connection is open: from the server where it tells of them, and
+   * from each new list. Readers do not get in each other's way; a slow one gets what has changed since it last read.
+   */
+  readonly changes: AsyncIterable<ToolChanges>
+  /** Returns the resources of the server, at most 1,024. Rejects with `ToolFailedError` where it does not say them. */
+  resources(): Promise<McpResource[]>
+  /** Returns a prompt of the server. Rejects with `ToolFailedError` where it has none of that name, or wants more. */
+  prompt(name: string, args?: Readonly<Record<string, string>>): Promise<McpPrompt>
   /**
    * Takes the query of the URL at which a person comes back who has logged in (`auth: { interactive }`): calls that
    * wait for it go on. Rejects with `ConfigurationError` for a state of no open login, an answer of another
@@ -105,13 +124,30 @@ export interface McpTools extends AsyncDisposable {
  */
 export async function mcpTools(server: McpServer, options: McpToolsOptions = {}): Promise<McpTools> {
   checkOptions(options)
-  const { connectTimeoutMs: timeoutMs = DEFAULT_MS, logger, only } = options
+  const { connectTimeoutMs: timeoutMs = DEFAULT_MS, timeoutMs: callMs = DEFAULT_MS, logger, only } = options
   const isWanted = (name: string) => only?.includes(name) ?? true
   const connection = await connect(server, { timeoutMs, logger, isWanted })
   try {
-    const tools = toolsOf(connection, options)
+    let of = connection.offer
+    let tools = toolsOf(connection, options)
+    const now = () => wantedIn(connection, options)
+    const changes: Changes = new Changes(now, connection.ended, (until) =>
+      connection.watch(until, () => changes.look()),
+    )
     const close = () => connection.close()
-    return { tools, finishLogin: (params) => connection.finishLogin(params), close, [Symbol.asyncDispose]: close }
+    return {
+      get tools() {
+        if (of !== connection.offer) tools = madeOf(connection, options)
+        of = connection.offer
+        return tools
+      },
+      changes,
+      resources: () => resourcesOf(connection, callMs),
+      prompt: (name, args = {}) => promptOf(connection, name, args, callMs),
+      finishLogin: (params) => connection.finishLogin(params),
+      close,
+      [Symbol.asyncDispose]: close,
+    }
   } catch (error) {
     await connection.close()
     throw error
@@ -135,6 +171,7 @@ const OPTIONS: Readonly<
   only: ['a list of names', (value) => Array.isArray(value) && value.every((name) => typeof name === 'string')],
   onBadTool: ['warn, throw', (value) => value === 'warn' || value === 'throw'],
   timeoutMs: ['milliseconds above 0', isDuration],
+  resourceTools: ['true or false', (value) => typeof value === 'boolean'],
   sequential: ['true or false', (value) => typeof value === 'boolean'],
   connectTimeoutMs: ['milliseconds above 0', isDuration],
   logger: ['a logger', (value) => typeof value === 'object' && value !== null],
@@ -153,10 +190,29 @@ function checkOptions(options: object): void {
   }
 }
 
-function toolsOf(
-  connection: Connection,
-  { prefix = '', only, onBadTool = 'warn', timeoutMs = DEFAULT_MS, sequential = false, logger }: McpToolsOptions,
-): Tool[] {
+/** Returns the tools of the server that are wanted, by their names in a team. */
+function wantedIn({ offer }: Connection, { prefix = '', only }: McpToolsOptions): Map<string, OfferedTool> {
+  const wanted = offer.tools.filter(({ name }) => only?.includes(name) ?? true)
+  const names = namesFor(
+    wanted.map(({ name }) => name),
+    prefix,
+  )
+  return new Map(wanted.map((tool, at) => [names[at]!, tool]))
+}
+
+function madeOf(connection: Connection, options: McpToolsOptions): Tool[] {
+  const { prefix = '', timeoutMs = DEFAULT_MS, sequential = false } = options
+  const wanted = wantedIn(connection, options)
+  const tools = [...wanted].map(([name, tool]) => toolOf(connection, tool, name, { timeoutMs, sequential }))
+  if (!options.resourceTools || !connection.offers('resources')) return tools
+  const all = [...[...wanted.values()].map(({ name }) => name), 'list_resources', 'read_resource']
+  const schemaOf = (schema: object) => laterSchema(schema, unreadable, toldBefore)
+  return [...tools, ...resourceTools(connection, namesFor(all, prefix).slice(-2), timeoutMs, schemaOf)]
+}
+
+/** The first tools. Tells of those that cannot be used. */
+function toolsOf(connection: Connection, options: McpToolsOptions): Tool[] {
+  const { only, onBadTool = 'warn', logger } = options
   const { offer, name: server } = connection
   const { tools: offered, refused } = offer
   for (const name of only ?? []) {
@@ -173,12 +229,6 @@ function toolsOf(
     const what = offered.length === 0 ? `no tool of ${server} can be used` : `a tool of ${server} cannot be used`
     throw new ConfigurationError(`mcpTools: ${what}. The tool "${path}": ${why}.`, { path })
   }
-  const wanted = offered.filter(({ name }) => only?.includes(name) ?? true)
-  const names = namesFor(
-    wanted.map(({ name }) => name),
-    prefix,
-  )
-  const tools = wanted.map((tool, at) => toolOf(connection, tool, names[at]!, { timeoutMs, sequential }))
   const tell = (text: string) =>
     logger ? logger.warn({ server }, text) : process.emitWarning(`mcpTools: ${server}: ${text}`)
   if (!only) for (const [name, why] of refused) tell(`the tool "${name}" cannot be used, and is left out: ${why}`)
@@ -188,7 +238,7 @@ function toolsOf(
     const more = leftOut.length > MOST_TOLD ? `; and ${leftOut.length - MOST_TOLD} more` : ''
     tell(`keywords of its tools are not checked here: ${leftOut.slice(0, MOST_TOLD).join('; ')}${more}`)
   }
-  return tools
+  return madeOf(connection, options)
 }
 
 function toolOf(

@@ -59,6 +59,10 @@ export class Link {
     }
   }
 
+  get session(): Session {
+    return this.#current
+  }
+
   close(): Promise<void> {
     return this.#current.close()
   }

@@ -11,7 +11,7 @@ import { targetOf } from '../json-schema/check.ts'
 import { isPattern } from '../json-schema/patterns.ts'
 import type { MessagePart } from '../mailbox/parts.ts'
 import { shown, ToolFailedError } from '../shared/errors.ts'
-import type { Line } from './transports.ts'
+import { LISTEN, type Line } from './transports.ts'
 
 export type Fields = Readonly<Record<string, unknown>>
 
@@ -45,6 +45,7 @@ export function passResults({ transport, end, fateOf }: Line): Passing {
   transport.send = async (message, options) => {
     if (!('method' in message) || !('id' in message)) return send(message, options)
     const { id, method } = message
+    if (method === LISTEN) return send(message, options) // it has no result that is read
     if (HANDSHAKE.test(method)) {
       handshake.add(id)
       return send(message, options)
@@ -244,7 +245,7 @@ function textOf(part: unknown): string | undefined {
 }
 
 /** Returns the part of a message that it is; undefined for a link, a resource, and what is of another year. */
-function partOf(part: unknown): MessagePart | undefined {
+export function partOf(part: unknown): MessagePart | undefined {
   const { type, data, mimeType }: Fields = Object(part)
   const text = textOf(part)
   if (text !== undefined) return { type: 'text', text }

@@ -14,6 +14,11 @@ export type Context = Pick<ToolContext, 'ask' | 'runId' | 'signal'>
 /** Asks the server. What `mayRepeat` may be asked twice. */
 export type AskServer = (method: string, params: Fields, mayRepeat: boolean) => Promise<Fields>
 
+export interface Request {
+  readonly method: string
+  readonly params: Fields
+}
+
 /** How far a call is. */
 interface Held {
   readonly round: number
@@ -51,8 +56,16 @@ interface Asking {
   passes(error: unknown): boolean
 }
 
-/** Makes a call, or goes on with that of an earlier process. Resolves with the result of its last round. */
-export async function inRounds(server: string, params: Fields, asking: Asking, context: Context): Promise<Fields> {
+/**
+ * Makes a call of a tool, or another request, or goes on with that of an earlier process. Resolves with the result of
+ * its last round.
+ */
+export async function inRounds(
+  server: string,
+  { method, params }: Request,
+  asking: Asking,
+  context: Context,
+): Promise<Fields> {
   const { mayRepeat } = asking
   const { state, note, untimed } = notesOf(context)
   let held: Held = isFields(state) ? (state as unknown as Held) : { round: 0 }
@@ -67,7 +80,7 @@ export async function inRounds(server: string, params: Fields, asking: Asking, c
       const { round, requestState, inputResponses } = held
       if (round > 0) await note({ round, requestState, inputResponses }, { mayHaveRun: true })
       const more = { ...(requestState !== undefined && { requestState }), ...(inputResponses && { inputResponses }) }
-      const result = await ask('tools/call', { ...params, ...more }, mayRepeat)
+      const result = await ask(method, { ...params, ...more }, mayRepeat)
       const { resultType } = result
       if (resultType === 'task') held = { round, taskId: taskIdIn(result) }
       else if (resultType === 'input_required') held = nextOf(held, result)

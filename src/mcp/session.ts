@@ -1,7 +1,7 @@
 /** Sessions with an MCP server, from `initialize` until they are closed. */
 import type { Client, ElicitResult as Elicited, RequestOptions } from '@modelcontextprotocol/client'
 import { isOverIn } from '../shared/clock.ts'
-import { onAbort } from '../shared/on-abort.ts'
+import { onAbort, unlessAborted } from '../shared/on-abort.ts'
 import { type Fields, isCutOff, passedParams, passedResult, passResults } from './loose.ts'
 import { type Context, elicited, MOST_QUESTIONS } from './rounds.ts'
 import { type Era, nameOf, placeOf } from './server-address.ts'
@@ -23,6 +23,8 @@ export interface Session {
   readonly attributes: Readonly<Record<string, string | number | undefined>>
   /** Asks the server, and returns the result as it has sent it. */
   ask(method: string, params: Fields, options: RequestOptions): Promise<Fields>
+  /** Calls `changed` at news of the list of tools. Resolves when no more of them come. */
+  listen(changed: () => void, signal: AbortSignal): Promise<void>
   /** Does something for a call: whom the server asks meanwhile is the person of that call. */
   underWay<T>(context: Context, work: () => Promise<T>): Promise<T>
   /** True once nothing can be sent any more. */
@@ -41,6 +43,7 @@ const LEAVE_MS = 1_000
 /** Time in ms that a server has to say that it speaks the protocol of 2026. One of 2025 may say nothing. */
 const PROBE_MS = 2_000
 const NEWEST = '2026-07-28'
+const CHANGED = 'notifications/tools/list_changed'
 
 /**
  * Rejects when the server cannot be reached, says no, or the signal is aborted; nothing stays open then. A server of
@@ -77,6 +80,11 @@ async function begun(parts: SessionParts, signal: AbortSignal, era: Era): Promis
     // the client listens when it has asked which years there are; over HTTP a refusal of that is no news
     if (!client.transport && 'command' in parts.server) parts.failed(error)
   }
+  let ended = () => {}
+  const over = new Promise<void>((resolve) => {
+    ended = resolve
+  })
+  client.onclose = () => ended()
   let closing: Promise<void> | undefined
   const close = () => {
     closing ??= hangUp(client, line)
@@ -96,7 +104,6 @@ async function begun(parts: SessionParts, signal: AbortSignal, era: Era): Promis
     client,
     era: client.getProtocolEra() === 'modern' ? '2026' : '2025',
     attributes: {
-      'mcp.method.name': 'tools/call',
       'mcp.protocol.version': client.getNegotiatedProtocolVersion(),
       'mcp.session.id': line.transport.sessionId,
       ...placeOf(parts.server),
@@ -104,6 +111,13 @@ async function begun(parts: SessionParts, signal: AbortSignal, era: Era): Promis
     ask: (method, params, options) => client.request({ method, params }, passedResult, options),
     get isOver() {
       return client.transport === undefined
+    },
+    async listen(changed, signal) {
+      client.setNotificationHandler(CHANGED, changed)
+      const tellsOf = client.getServerCapabilities()?.tools?.listChanged === true
+      if (tellsOf && client.getProtocolEra() === 'modern')
+        await client.listen({ toolsListChanged: true }, { signal }).then(({ closed }) => closed)
+      else await unlessAborted(signal, over)
     },
     async underWay(context, work) {
       callers.set(context, callers.get(context) ?? 0)

@@ -23,6 +23,8 @@ import { type Auth, AuthError } from './auth.ts'
 import type { Sdk } from './sdk.ts'
 import type { HttpServer, McpServer, StdioServer } from './server-address.ts'
 
+/** Method of a request whose answer is open for as long as its client wants news. */
+export const LISTEN = 'subscriptions/listen'
 /** A gateway has passed the request on, or not. */
 const GATEWAYS = /^50[24]$/
 const LONGEST_WAIT_MS = 60_000
@@ -74,7 +76,8 @@ export function httpTransport(kit: HttpKit, { url, headers = {} }: HttpServer, r
       const seconds = Number(response.headers.get('retry-after'))
       if (!response.ok) retryAfterMs = seconds > 0 ? Math.min(seconds * 1_000, LONGEST_WAIT_MS) : 0
       // the package reads what answers a GET as events, whatever it says that it is
-      const isLifelong = init?.method === 'GET' && response.ok
+      const isOpen = init?.method === 'GET' || new Headers(init?.headers).get('mcp-method') === LISTEN
+      const isLifelong = isOpen && response.ok
       return boundedAnswer(response, end, {
         limits: isLifelong ? LIFELONG : LIMITS,
         isStream: isLifelong || isEventStream(response),

@@ -30,6 +30,8 @@ export interface PlainServer {
   pages: Record<string, { tools: unknown; nextCursor?: unknown }>
   /** The result of a call, in place of its own. */
   said?: object | ((method: string, params: Params) => object | Promise<object>)
+  /** Of a connection of 2025. */
+  capabilities: object
   /** Speaks 2026 alone. */
   isModern: boolean
   /** Forgets all sessions, as a restart does. */
@@ -78,7 +80,7 @@ export async function plainHttp(t: Test, tools: unknown = [{ name: 'echo', input
     if (id === undefined) return void response.writeHead(202).end()
     const result =
       method === 'initialize'
-        ? initialized
+        ? { ...initialized, capabilities: server.capabilities }
         : method === 'tools/list'
           ? server.pages[params?.cursor ?? '']
           : method === 'server/discover' && server.isModern
@@ -103,6 +105,7 @@ export async function plainHttp(t: Test, tools: unknown = [{ name: 'echo', input
       generation += 1
       server.asked.length = 0
     },
+    capabilities: initialized.capabilities,
     isModern: false,
     lost: { status: 404 },
     refuses: () => undefined,
