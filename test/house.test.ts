@@ -14,7 +14,7 @@ const rooms: ReadonlyMap<string, number> = new Map(
     'actors/thread': 7,
     'json-schema': 6,
     tools: 26,
-    mcp: 13, // the shapes that servers send; rounds of a call; tokens; news, resources and prompts
+    mcp: 14, // the shapes that servers send; rounds of a call; tokens; news, resources and prompts; groups of processes
     remote: 7, // agents elsewhere as roles, by one protocol or another
     'runtime/logging': 4,
     'runtime/store': 11, // chunks, which two engines of a cluster write
@@ -85,7 +85,7 @@ const LINES: readonly [lines: number, what: string][] = [
   [110, 'servers of MCP that are away while a task runs, ask for calls given up, or ask too much'],
   [110, 'events of model servers line by line, calls sent twice, choices in turn, ends cut off'],
   [70, 'the next message of a thread after an answer that came before its handoff had ended'],
-  [1_140, 'clients of MCP: traces, tokens of OAuth, changed lists, resources and prompts'],
+  [1_210, 'clients of MCP: traces, tokens of OAuth, changed lists, resources and prompts'],
   [1_600, 'a team as an agent of A2A: two bindings, streams, questions, cards; agents of A2A as roles'],
   [1_310, 'roles that agents elsewhere play, and coding agents by ACP as the first of them'],
 ]

@@ -262,7 +262,7 @@ export interface Connection {
    * Rejects with `ToolFailedError` where the server refuses it, or is gone, and with `OutcomeUnknownError` where it may
    * have been done and may not be done twice.
    */
-  call(tool: string, input: unknown, context: ToolContext, timeoutMs?: number): Promise<Fields>
+  call(tool: string, input: unknown, context: ToolContext, timeoutMs?: number, taskMs?: number): Promise<Fields>
   /** Asks for something that changes nothing. Rejects as `call` does; without a context nobody is asked meanwhile. */
   ask(method: string, params: Fields, timeoutMs: number, context?: ToolContext): Promise<Fields>
   offers(what: 'resources' | 'prompts'): boolean
@@ -300,7 +300,10 @@ const MOST_LISTEN_MS = 60_000
 interface Made {
   context: ToolContext
   timeoutMs: number
+  taskMs?: number | undefined
 }
+/** Time in ms of a task in a run that has no limit itself. */
+const DAY_MS = 86_400_000
 
 const ofNobody = () => {
   const ask = () => Promise.reject(new RoundError('it asks a person, and nobody is asked here'))
@@ -374,7 +377,7 @@ export async function connect(server: McpServer, options: ConnectOptions): Promi
   const made = async (
     what: string,
     { method, params }: Request,
-    { of, context, timeoutMs }: { of: () => Pick<OfferedTool, 'annotations'> | undefined } & Made,
+    { of, context, timeoutMs, taskMs = DAY_MS }: { of: () => Pick<OfferedTool, 'annotations'> | undefined } & Made,
   ): Promise<Fields> => {
     const { idempotencyKey, signal, progress } = context
     const either = anyAborted([signal, ended])
@@ -398,7 +401,7 @@ export async function connect(server: McpServer, options: ConnectOptions): Promi
         )
       }
       const passes = (error: unknown) => !ended.aborted && (isCutOff(error) || isPassing(error, kit))
-      const asking = { mayRepeat: mayRepeat(of()), ask, passes }
+      const asking = { mayRepeat: mayRepeat(of()), ask, passes, taskMs }
       const result = await inRounds(name, { method, params: { ...params, _meta } }, asking, context)
       if (result.isError === true) span?.set({ 'error.type': 'tool_error' })
       return result
@@ -478,11 +481,11 @@ export async function connect(server: McpServer, options: ConnectOptions): Promi
     get offer() {
       return offer
     },
-    call: (tool, input, context, timeoutMs = NO_LIMIT) =>
+    call: (tool, input, context, timeoutMs = NO_LIMIT, taskMs) =>
       made(
         tool,
         { method: 'tools/call', params: { name: tool, arguments: input } },
-        { of: () => offered(tool), context, timeoutMs },
+        { of: () => offered(tool), context, timeoutMs, taskMs },
       ),
     ask: (method, params, timeoutMs, context = ofNobody()) =>
       made(method, { method, params }, { of: () => READS, context, timeoutMs }),

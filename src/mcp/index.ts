@@ -39,6 +39,11 @@ export interface McpToolsOptions {
   /** How long each call may take; 30,000. */
   timeoutMs?: number
   /**
+   * How long a task of the server may take, without the time in which people are asked; 86,400,000 (a day). A run that
+   * ends before ends it too.
+   */
+  taskTimeoutMs?: number
+  /**
    * True: agents read the server's resources themselves, by the tools `list_resources` and `read_resource`. Default:
    * false.
    */
@@ -171,6 +176,7 @@ const OPTIONS: Readonly<
   only: ['a list of names', (value) => Array.isArray(value) && value.every((name) => typeof name === 'string')],
   onBadTool: ['warn, throw', (value) => value === 'warn' || value === 'throw'],
   timeoutMs: ['milliseconds above 0', isDuration],
+  taskTimeoutMs: ['milliseconds above 0', isDuration],
   resourceTools: ['true or false', (value) => typeof value === 'boolean'],
   sequential: ['true or false', (value) => typeof value === 'boolean'],
   connectTimeoutMs: ['milliseconds above 0', isDuration],
@@ -201,9 +207,9 @@ function wantedIn({ offer }: Connection, { prefix = '', only }: McpToolsOptions)
 }
 
 function madeOf(connection: Connection, options: McpToolsOptions): Tool[] {
-  const { prefix = '', timeoutMs = DEFAULT_MS, sequential = false } = options
+  const { prefix = '', timeoutMs = DEFAULT_MS, sequential = false, taskTimeoutMs: taskMs } = options
   const wanted = wantedIn(connection, options)
-  const tools = [...wanted].map(([name, tool]) => toolOf(connection, tool, name, { timeoutMs, sequential }))
+  const tools = [...wanted].map(([name, tool]) => toolOf(connection, tool, name, { timeoutMs, sequential }, taskMs))
   if (!options.resourceTools || !connection.offers('resources')) return tools
   const all = [...[...wanted.values()].map(({ name }) => name), 'list_resources', 'read_resource']
   const schemaOf = (schema: object) => laterSchema(schema, unreadable, toldBefore)
@@ -246,6 +252,7 @@ function toolOf(
   tool: OfferedTool,
   name: string,
   limits: { timeoutMs: number; sequential: boolean },
+  taskMs: number | undefined,
 ): Tool {
   const { name: theirs, description, inputSchema, outputSchema, annotations } = tool
   const input = newestSchema(
@@ -263,7 +270,7 @@ function toolOf(
     outside: true,
     ...limits,
     async run(given, context) {
-      const result = await connection.call(theirs, given, context, limits.timeoutMs)
+      const result = await connection.call(theirs, given, context, limits.timeoutMs, taskMs)
       const said = outputOf(name, result, connection.clean)
       if (output && (result.structuredContent ?? undefined) !== undefined) await noteMisfit(output, said, context)
       return said

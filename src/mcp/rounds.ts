@@ -54,6 +54,8 @@ interface Asking {
   readonly ask: AskServer
   /** Checks whether a request that failed may be answered later: the server is away, or has a moment of its own. */
   passes(error: unknown): boolean
+  /** Time in ms that a task has, without that in which people are asked. */
+  readonly taskMs: number
 }
 
 /**
@@ -188,18 +190,24 @@ async function opened(words: string, url: unknown, ask: Context['ask'], key: str
 async function ofTask(
   server: string,
   { round, taskId, answered: before = {} }: Held & { readonly taskId: string },
-  { ask, passes, isLater }: Asking & { isLater: boolean },
+  { ask, passes, taskMs, isLater }: Asking & { isLater: boolean },
   context: Context,
 ): Promise<Fields> {
   const { note } = notesOf(context)
   const { signal } = context
+  let until = systemClock.monotonic() + taskMs
+  const pause = async (ms: number) => {
+    const leftMs = until - systemClock.monotonic()
+    await systemClock.sleep(Math.min(ms, Math.max(leftMs, 0)), signal)
+    if (leftMs <= ms) throw new RoundError(`it did not end within ${taskMs} ms (taskTimeoutMs)`)
+  }
   const heard = async (method: string, params: Fields) => {
     for (let ms = LEAST_POLL_MS; ; ms = Math.min(ms * 2, MOST_POLL_MS)) {
       try {
         return await ask(method, params, true)
       } catch (error) {
         if (signal.aborted || !passes(error)) throw error
-        await systemClock.sleep(ms, signal)
+        await pause(ms)
       }
     }
   }
@@ -216,7 +224,9 @@ async function ofTask(
       }
       const open = status === 'input_required' ? Object.entries(Object(task.inputRequests) as Fields) : []
       const asked = open.filter(([key]) => !Object.hasOwn(answered, key)) // it may still show what is answered
+      const askedAt = systemClock.monotonic()
       const answers = await answersTo(server, Object.fromEntries(asked), 'task', context)
+      until += systemClock.monotonic() - askedAt
       const inputResponses = unsent ? { ...answered, ...answers } : answers
       answered = { ...answered, ...answers }
       if (asked.length > 0) await note({ round, taskId, answered })
@@ -225,7 +235,7 @@ async function ofTask(
         unsent = false
       }
       const wanted = typeof pollIntervalMs === 'number' ? pollIntervalMs : DEFAULT_POLL_MS
-      await systemClock.sleep(Math.min(Math.max(wanted, LEAST_POLL_MS), MOST_POLL_MS), signal)
+      await pause(Math.min(Math.max(wanted, LEAST_POLL_MS), MOST_POLL_MS))
     }
   } catch (error) {
     if (error instanceof EndedTaskError) throw error

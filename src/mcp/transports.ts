@@ -20,6 +20,7 @@ import { visible } from '../shared/text.ts'
 import { nextTurn } from '../shared/timers.ts'
 import { valuesIn } from '../shared/values.ts'
 import { type Auth, AuthError } from './auth.ts'
+import { keepGroup, killGroup } from './process-group.ts'
 import type { Sdk } from './sdk.ts'
 import type { HttpServer, McpServer, StdioServer } from './server-address.ts'
 
@@ -227,8 +228,10 @@ export class StdioTransport implements Transport {
       cwd,
       stdio: ['pipe', 'pipe', printed ? 'pipe' : 'ignore'],
       windowsHide: true,
+      detached: process.platform !== 'win32', // there it would open a window
     }) as Child
     this.#child = child
+    keepGroup(child)
     const started = new Promise<void>((resolve, reject) => child.once('spawn', resolve).once('error', reject))
     this.#exit = new Promise((resolve) => {
       child.once('exit', () => resolve())
@@ -236,7 +239,7 @@ export class StdioTransport implements Transport {
     })
     child.on('error', (error) => this.onerror?.(error))
     child.once('close', () => this.#over())
-    // a process that the server started may have its pipes, and live on
+    // a process that the server started in a group of its own may have its pipes, and live on
     child.once('exit', () => void systemClock.timer(PIPES_MS, () => this.#over()))
     child.stdin.on('error', (error) => this.onerror?.(error))
     const failed = (error: unknown) => this.onerror?.(error as Error)
@@ -266,15 +269,15 @@ export class StdioTransport implements Transport {
     const child = this.#child
     if (!child) return
     child.stdin.end()
-    if (!(await isOverIn(LEAVE_MS, this.#exit))) child.kill('SIGTERM')
-    if (!(await isOverIn(LEAVE_MS, this.#exit))) child.kill('SIGKILL')
+    if (!(await isOverIn(LEAVE_MS, this.#exit))) killGroup(child, 'SIGTERM')
+    if (!(await isOverIn(LEAVE_MS, this.#exit))) killGroup(child, 'SIGKILL')
     await this.#exit
     this.#over()
   }
 
   end(what: string): Error {
     const error = this.#parts.refuse(what)
-    this.#child?.kill('SIGKILL')
+    if (this.#child) killGroup(this.#child, 'SIGKILL')
     this.#over()
     return error
   }

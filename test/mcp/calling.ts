@@ -1,7 +1,7 @@
 /** Runs in which an agent calls a tool of an MCP server, and the person who answers what it asks. */
 import type { Test } from 'tap'
 import { createTeam, type Run } from '../../src/index.ts'
-import { type McpServer, mcpTools } from '../../src/mcp/index.ts'
+import { type McpServer, type McpToolsOptions, mcpTools } from '../../src/mcp/index.ts'
 import { silent } from '../kit/team.ts'
 import { asked, type Call, callerModule } from '../toolbox/desk.ts'
 
@@ -11,9 +11,9 @@ export async function called(
   server: McpServer,
   tool: string,
   input: object,
-  { timeoutMs, path, env = [], times }: { timeoutMs?: number; path?: string; env?: string[]; times?: number } = {},
+  { path, env = [], times, ...limits }: McpToolsOptions & { path?: string; env?: string[]; times?: number } = {},
 ) {
-  const { tools, close, finishLogin } = await mcpTools(server, timeoutMs ? { timeoutMs } : {})
+  const { tools, close, finishLogin } = await mcpTools(server, limits)
   const team = createTeam({
     agents: [{ name: 'ann', module: callerModule, tools, env }],
     orchestration: {

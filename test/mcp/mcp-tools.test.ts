@@ -1,7 +1,7 @@
 /** Tools of MCP servers, also of odd and of restarted ones. */
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, createServer as createNetServer, type Socket } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
 import t from 'tap'
@@ -106,6 +106,32 @@ t.test('input that misses the schema of the server is refused here, with its pat
   ] as const)
     t.match((await call('add', input)).outcomes, [{ code: 'TOOL_INPUT', message: issue }])
   t.same(seen.calls, [])
+})
+
+t.test('a server behind a shell is gone after the close, though it stays when its input ends', async (t) => {
+  const watch = createNetServer().listen(0, '127.0.0.1')
+  await once(watch, 'listening')
+  t.teardown(() => watch.close())
+  const { port } = watch.address() as AddressInfo
+  const lives = `require('node:net').connect(${port}); require('node:readline').createInterface({ input: process.stdin })
+    .on('line', (line) => {
+      const { id, method } = JSON.parse(line)
+      const result = method === 'initialize'
+        ? { protocolVersion: '2025-06-18', capabilities: { tools: {} }, serverInfo: { name: 'a', version: '1' } }
+        : { tools: [{ name: 'a' }] }
+      if (id !== undefined) console.log(JSON.stringify({ jsonrpc: '2.0', id, result }))
+    })`
+  const env = { NODE: process.execPath, LIVES: lives }
+  const connection = once(watch, 'connection') as Promise<[Socket]>
+  const mcp = await mcpTools({ command: '/bin/sh', args: ['-c', '"$NODE" -e "$LIVES"; exit 0'], env, era: '2025' })
+  const [socket] = await connection
+  const gone = once(
+    socket.resume().on('error', () => {}),
+    'close',
+  )
+  await mcp.close()
+  await gone
+  t.pass('it has ended')
 })
 
 t.test('a server gets the idempotency key of each call', async (t) => {

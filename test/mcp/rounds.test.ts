@@ -9,7 +9,8 @@ import type { Test } from 'tap'
 import t from 'tap'
 import type { ToolContext } from '../../src/actors/definition/tool.ts'
 import type { McpServer } from '../../src/mcp/index.ts'
-import { type Call, ledger } from '../toolbox/desk.ts'
+import { block } from '../busy.ts'
+import { type Call, ledger, watchThreads } from '../toolbox/desk.ts'
 import { answering, called, outcomeOf } from './calling.ts'
 import { connected } from './connected.ts'
 import { modernHttp } from './modern-http-server.ts'
@@ -84,6 +85,53 @@ t.test('the server is told that nobody waits for a task any more', async (t) => 
 const task = { resultType: 'task', taskId: 't', pollIntervalMs: 1 }
 const working = { status: 'working', pollIntervalMs: 1 }
 const completed = { status: 'completed', result: { content: [{ type: 'text', text: 'done' }] } }
+
+for (const [taskTimeoutMs, busyMs, end] of [
+  [
+    50,
+    0,
+    { code: 'OUTCOME_UNKNOWN', message: /no more of its task \(it did not end within 50 ms \(taskTimeoutMs\)\)/ },
+  ],
+  [2_000, 2_000, { output: 'done' }],
+] as [number, number, Call][])
+  t.test(`a task has ${taskTimeoutMs} ms, and the time in which a person is asked is not its own`, async (t) => {
+    const server = await plainHttp(t)
+    const inputRequests = { q: { method: 'elicitation/create', params: { message: 'Sure?' } } }
+    let isAnswered = false
+    server.said = (method) => {
+      if (method === 'tools/call') return task
+      if (method === 'tasks/update') isAnswered = true
+      if (!isAnswered) return { ...working, status: 'input_required', inputRequests }
+      return busyMs > 0 ? completed : working
+    }
+    const { run } = await called(t, { url: server.url }, 'echo', {}, { taskTimeoutMs })
+    for await (const event of run.events({ types: ['question'] })) {
+      if (event.type !== 'question') continue
+      block(busyMs)
+      await run.answer(event.questionId, 'yes')
+    }
+    t.match(await outcomeOf(run), end)
+    while (!('output' in end || server.asked.includes('tasks/cancel'))) await new Promise(setImmediate)
+    t.equal(server.asked.includes('tasks/cancel'), !('output' in end))
+  })
+
+t.test('a thread that dies while a task runs has its next turn go on with it', async (t) => {
+  const threads = watchThreads(t)
+  const server = await plainHttp(t)
+  let polls = 0
+  server.said = async (method) => {
+    if (method === 'tools/call') return task
+    polls += 1
+    if (polls === 1) await Promise.all([...threads].map((thread) => thread.terminate()))
+    return polls < 3 ? working : completed
+  }
+  const { run } = await called(t, { url: server.url }, 'echo', {})
+  t.match(await outcomeOf(run), { output: 'done' })
+  t.same(
+    server.asked.filter((method) => /tools\/call|cancel/.test(method)),
+    ['tools/call'],
+  )
+})
 
 t.test('a team that is closed leaves a task to the next process, which makes no call of its own', async (t) => {
   const server = await plainHttp(t)
@@ -192,7 +240,7 @@ const ASKER = `
       for (const of of [id, id, id + 1_000]) say({ id: of, result: text('x'.repeat(300_000)) })
     else if (method === 'tools/call' && params.name === 'helper') {
       const lives = 'process.stdout.on("error", () => process.exit()); setInterval(() => console.log(), 100)'
-      require('node:child_process').spawn(process.execPath, ['-e', lives], { stdio: ['ignore', 'inherit', 'ignore'] })
+      require('node:child_process').spawn(process.execPath, ['-e', lives], { stdio: ['ignore', 'inherit', 'ignore'], detached: true })
       process.exit()
     } else if (method === 'tools/call') {
       asked = { id, count: params.arguments.count ?? 1 }
