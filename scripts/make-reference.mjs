@@ -23,6 +23,7 @@ const parts = {
   serve: () => help('serve'),
   mcp: () => help('mcp'),
   rehearse: () => help('rehearse'),
+  eval: () => help('eval'),
   trace: () => help('trace'),
   replay: () => help('replay'),
   runs: () => help('runs'),

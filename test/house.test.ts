@@ -39,6 +39,7 @@ const rooms: ReadonlyMap<string, number> = new Map(
     protocols: 30, // one strategy a file
     registry: 5,
     '(src)': 10,
+    evals: 8, // cases, what is played, what has to hold, what is measured, reports
     'service/shared': 11, // who answers at this terminal, for two commands
     'service/digest': 3,
     'service/http': 9, // requests of chats
@@ -51,7 +52,7 @@ const rooms: ReadonlyMap<string, number> = new Map(
     'service/api': 13, // answers about teams over several processes, and one digest of all shards
     'service/terminal': 6,
     'service/rehearsal': 4,
-    'service/commands': 9,
+    'service/commands': 10, // suites of cases
     service: 1,
   }),
 )
@@ -83,6 +84,7 @@ const LINES: readonly [lines: number, what: string][] = [
   [50, 'servers of tokens for MCP'],
   [90, 'wrong answers by MCP, and forms, names and polls that its clients take'],
   [110, 'servers of MCP that are away while a task runs, ask for calls given up, or ask too much'],
+  [1_330, 'suites of cases: gates, scores with intervals, comparisons, reports, a command and a harness'],
   [110, 'events of model servers line by line, calls sent twice, choices in turn, ends cut off'],
   [70, 'the next message of a thread after an answer that came before its handoff had ended'],
   [1_210, 'clients of MCP: traces, tokens of OAuth, changed lists, resources and prompts'],

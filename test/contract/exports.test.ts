@@ -123,6 +123,7 @@ const ENTRIES = [
   'protocols',
   'telemetry',
   'testing',
+  'evals/index',
   'opentelemetry',
   'tools/index',
   'mcp/index',

@@ -2,6 +2,7 @@
 import * as main from 'dramatis'
 import * as aiSdk from 'dramatis/ai-sdk'
 import * as esbuild from 'dramatis/esbuild'
+import * as evals from 'dramatis/evals'
 import * as http from 'dramatis/http'
 import * as mcp from 'dramatis/mcp'
 import * as models from 'dramatis/models'
@@ -15,6 +16,7 @@ export const all = {
   main,
   aiSdk,
   esbuild,
+  evals,
   http,
   mcp,
   models,

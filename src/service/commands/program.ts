@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { EXIT, exitCodeOf, failureWords } from '../shared/failure.ts'
 import type { ClusterFlags } from './cluster.ts'
+import type { EvalFlags } from './eval.ts'
 import type { LogCompactFlags, LogRepairFlags } from './log.ts'
 import type { McpFlags } from './mcp.ts'
 import type { RehearseFlags, RehearseOldFlags } from './rehearse.ts'
@@ -25,6 +26,7 @@ Examples:
   dramatis top http://127.0.0.1:4747 --token-env TOKEN
   dramatis rehearse team.ts "..." --seeds 1000 --faults crash,delay
   dramatis rehearse team.ts --from all --log ./log
+  dramatis eval desk.eval.ts --junit report.xml
   dramatis runs --log ./log --status interrupted
   dramatis replay report-7 --log ./log --at end
   dramatis answer 0197f1d2-... "yes" --log ./log
@@ -169,6 +171,23 @@ export async function main(args: readonly string[], surroundings: Surroundings):
       if ('query' in played) await end(rehearse(file, played.query, flags, surroundings))
       else await end(rehearseOld(file, played, surroundings))
     })
+
+  program
+    .command('eval')
+    .description('measure a team by suites of cases; exit code 1: a gate or a score has failed, 2: a suite is broken')
+    .argument('<files...>', 'each a .ts or .js file with a suite, by defineEval, as its default export')
+    .option('--against <file>', 'compare with an earlier report of --json, or with the suite of another file')
+    .option('--margin <score>', 'a score may be worse by that much; 0', fraction)
+    .option('--alpha <chance>', 'how rare a difference has to be by chance; 0.05', fraction)
+    .option('--repeats <number>', 'how often each case is played; what the suite says', wholeNumber)
+    .option('--case <id>', 'only that case; can be given several times', collected)
+    .option('--tag <tag>', 'only cases with that tag; can be given several times', collected)
+    .option('--junit <file>', 'write a report in the XML of JUnit')
+    .option('--json <file>', 'write the reports as JSON, for --against')
+    .showHelpAfterError('See "dramatis eval --help".')
+    .action(async (files: string[], flags: EvalFlags) =>
+      end((await import('./eval.ts')).evaluate(files, flags, surroundings)),
+    )
 
   program
     .command('trace')
@@ -323,6 +342,12 @@ export async function main(args: readonly string[], surroundings: Surroundings):
   }
   await written
   return code
+}
+
+function fraction(text: string): number {
+  const value = Number(text)
+  if (text.trim() !== '' && value >= 0 && value <= 1) return value
+  throw new InvalidArgumentError('a number from 0 to 1 is needed.')
 }
 
 function milliseconds(text: string): number {

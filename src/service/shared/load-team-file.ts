@@ -41,6 +41,21 @@ const TYPESCRIPT = ['.ts', '.mts', '.cts']
 const YAML = ['.yaml', '.yml']
 
 /**
+ * Loads a module of the user, in JavaScript or TypeScript, and returns its default export with its path.
+ *
+ * @throws ConfigurationError when it is not there, or throws while it is imported.
+ */
+export async function loadDefault(
+  file: string,
+  folder: string,
+  what: string,
+): Promise<{ path: string; exported: unknown }> {
+  const path = filePath(file, folder, what, [...JAVASCRIPT, ...TYPESCRIPT])
+  const typescript = TYPESCRIPT.includes(extname(path).toLowerCase())
+  return { path, exported: await importDefault(pathToFileURL(path).href, file, typescript, what) }
+}
+
+/**
  * Loads a team file and returns what it defines. `file` is relative to `folder`.
  *
  * @throws ConfigurationError when it is not there, is no team file, or throws while it is imported.
@@ -54,18 +69,20 @@ export async function loadTeamFile(file: string, folder: string): Promise<MultiA
 }
 
 /** @throws ConfigurationError when it is not there, or its name is none of a team file. */
-export function teamFilePath(file: string, folder: string): string {
+export const teamFilePath = (file: string, folder: string): string =>
+  filePath(file, folder, 'Team file', [...JAVASCRIPT, ...TYPESCRIPT, ...YAML])
+
+function filePath(file: string, folder: string, what: string, known: readonly string[]): string {
   const path = resolve(folder, file)
   const extension = extname(path).toLowerCase()
-  const known = [...JAVASCRIPT, ...TYPESCRIPT, ...YAML]
   const accepted = known.join(', ')
   const found = statSync(path, { throwIfNoEntry: false })
   if (!found?.isFile()) {
     const problem = found ? 'that is a folder; name the file in it.' : `there is no such file in ${folder}.`
-    throw new ConfigurationError(`Team file "${file}": ${problem}`, { file, path })
+    throw new ConfigurationError(`${what} "${file}": ${problem}`, { file, path })
   }
   if (!known.includes(extension)) {
-    throw new ConfigurationError(`Team file "${file}": got "${extension}"; accepted: ${accepted}.`, { file, accepted })
+    throw new ConfigurationError(`${what} "${file}": got "${extension}"; accepted: ${accepted}.`, { file, accepted })
   }
   return path
 }
@@ -90,24 +107,24 @@ export function definitionFrom(exported: unknown, file: string, href: string): M
   throw noDefinition(file, exported)
 }
 
-async function importDefault(href: string, file: string, typescript: boolean): Promise<unknown> {
+async function importDefault(href: string, file: string, typescript: boolean, what = 'Team file'): Promise<unknown> {
   try {
-    const place = typescript ? await bundled(href, file) : href
+    const place = typescript ? await bundled(href, file, what) : href
     const module: Exports = await withEnvironment(() => import(place))
     return exportsOf(module).default
   } catch (error) {
     if (error instanceof DramatisError) throw error
     const where = error instanceof SyntaxError ? placeOfTypo(href) : placeOf(error)
     const advice = /'dramatis'/.test(describe(error)) ? ' Install it beside the team file: npm install dramatis' : ''
-    const message = `Team file "${file}": ${describe(error)}${where === undefined ? '' : ` (at ${where})`}${advice}`
+    const message = `${what} "${file}": ${describe(error)}${where === undefined ? '' : ` (at ${where})`}${advice}`
     throw new ConfigurationError(message, { file }, error)
   }
 }
 
 /** Node 20 runs no TypeScript. The bundler is loaded for such a file alone, since it takes its time. */
-async function bundled(href: string, file: string): Promise<string> {
+async function bundled(href: string, file: string, what: string): Promise<string> {
   const { loadable } = await import('../../runtime/threads/bundle-cache.ts')
-  const module = await loadable(href, `team file "${file}"`, { host: true })
+  const module = await loadable(href, `${what.toLowerCase()} "${file}"`, { host: true })
   if (module.bundled) process.setSourceMapsEnabled(true) // so that stacks name the user's own lines
   return module.href
 }

@@ -1,0 +1,34 @@
+/** `dramatis/evals`: a team measured by cases: gates, scores with intervals, comparisons with earlier reports. */
+export {
+  answers,
+  asked,
+  askedPeople,
+  called,
+  exact,
+  gate,
+  handedTo,
+  inOrder,
+  type Matching,
+  matches,
+  noAlarms,
+  notCalled,
+  sameJson,
+  scorer,
+  type Times,
+  within,
+} from './gates.ts'
+export { describeEval, evalRun, expectRun } from './harness.ts'
+export { evalText, junitXml } from './report.ts'
+export { type CaseResult, type EvalOptions, type EvalReport, runEval } from './run-eval.ts'
+export type { Comparison, Interval } from './statistics.ts'
+export {
+  defineEval,
+  type EvalAnswer,
+  type EvalCase,
+  type EvalRun,
+  type EvalSuite,
+  type Gate,
+  type Score,
+  type Scorer,
+  type ToolCalled,
+} from './suite.ts'

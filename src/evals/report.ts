@@ -1,0 +1,77 @@
+/** Reports of suites: for a terminal, and in JUnit's XML. */
+import { own } from '../shared/values.ts'
+import type { EvalReport } from './run-eval.ts'
+import type { Comparison } from './statistics.ts'
+
+const shown = (value: number): string => value.toFixed(3)
+
+/** A report for a terminal. */
+export function evalText({
+  name,
+  verdict,
+  reasons,
+  scores,
+  gates,
+  compared,
+  tokens,
+  money,
+  results,
+}: EvalReport): string {
+  const cases = new Set(results.map(({ run }) => run.case.id)).size
+  const lines = [
+    `${name}: ${verdict} (${cases} cases, ${results.length} runs, ${tokens} tokens${money === null ? '' : `, ${money} in money`})`,
+  ]
+  for (const [gate, { held, of }] of Object.entries(gates))
+    lines.push(`  ${held === of ? 'ok  ' : 'FAIL'} ${gate}: ${held} of ${of}`)
+  for (const [scorer, { mean, low, high, n }] of Object.entries(scores)) {
+    lines.push(`  ${scorer}: ${shown(mean)} (95 %: ${shown(low)} to ${shown(high)}, ${n} cases)`)
+    const before = own<Comparison>(compared ?? {}, scorer)
+    if (!before) continue
+    const { difference, low: least, high: most, p, smallest } = before
+    const seen =
+      smallest === null
+        ? 'too few cases differ to say more'
+        : `a difference of ${shown(smallest)} would have been seen in 80 %`
+    lines.push(
+      `    before: ${difference < 0 ? '' : '+'}${shown(difference)} (95 %: ${shown(least)} to ${shown(most)}, p ${shown(p)}); ${seen}`,
+    )
+  }
+  return `${[...lines, ...reasons.map((reason) => `  ${reason}`)].join('\n')}\n`
+}
+
+/** Reports as JUnit XML: a suite each, with a test for each play of a case. */
+export function junitXml(reports: readonly EvalReport[]): string {
+  const suites = reports.map(({ name, verdict, reasons, results }) => {
+    const tests = results.map(({ run, gates }) => {
+      const wrong = Object.entries(gates).flatMap(([gate, text]) => (text === null ? [] : [`${gate}: ${text}`]))
+      const title = `${run.case.id}, repeat ${run.repeat}`
+      const failure =
+        wrong.length === 0 ? '' : `<failure message="${escaped(wrong[0]!)}">${escaped(wrong.join('\n'))}</failure>`
+      return {
+        isWrong: failure !== '',
+        ms: run.ms,
+        text: `<testcase classname="${escaped(name)}" name="${escaped(title)}" time="${run.ms / 1_000}">${failure}</testcase>`,
+      }
+    })
+    const whole = verdict === 'broken' ? 'error' : 'failure'
+    const message = escaped(reasons.join('\n'))
+    const last = verdict === 'passed' ? '' : `<${whole} message="${verdict}">${message}</${whole}>`
+    tests.push({
+      isWrong: verdict === 'failed',
+      ms: 0,
+      text: `<testcase classname="${escaped(name)}" name="the suite" time="0">${last}</testcase>`,
+    })
+    const failures = tests.filter(({ isWrong }) => isWrong).length
+    const seconds = tests.reduce((sum, { ms }) => sum + ms, 0) / 1_000
+    return `<testsuite name="${escaped(name)}" tests="${tests.length}" failures="${failures}" errors="${verdict === 'broken' ? 1 : 0}" time="${seconds}">${tests.map(({ text }) => text).join('')}</testsuite>`
+  })
+  return `<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>${suites.join('')}</testsuites>\n`
+}
+
+const NAMES = new Map(Object.entries({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', '\n': '&#10;' }))
+
+/** XML 1.0 has no name for other control characters. */
+const escaped = (text: string): string =>
+  text
+    .replaceAll(/[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu, '\ufffd')
+    .replaceAll(/[&<>"\n]/g, (sign) => NAMES.get(sign)!)

@@ -1,0 +1,228 @@
+/** Plays a suite: gates, scores with their intervals, and the comparison with an earlier report. */
+import { isObject, refused } from '../shared/checks.ts'
+import { DramatisError, describe } from '../shared/errors.ts'
+import { own } from '../shared/values.ts'
+import { playCase } from './case-run.ts'
+import { succeeded } from './gates.ts'
+import { type Comparison, comparisonOf, holm, type Interval, intervalOf, meanOf } from './statistics.ts'
+import {
+  type EvalRun,
+  type EvalSuite,
+  type Gate,
+  type ReadyCase,
+  type ReadySuite,
+  readSuite,
+  type Score,
+} from './suite.ts'
+
+/** Outcome of a suite: plain JSON. */
+export interface EvalReport {
+  readonly name: string
+  /** 'failed': by a gate, or a score that is too low, or worse than before. 'broken': the suite could not be played. */
+  readonly verdict: 'passed' | 'failed' | 'broken'
+  /** Why it is not passed, in sentences. */
+  readonly reasons: readonly string[]
+  readonly scores: Readonly<Record<string, Interval>>
+  /** `first`: what was wrong where it did not hold first. */
+  readonly gates: Readonly<
+    Record<string, { readonly held: number; readonly of: number; readonly first: string | null }>
+  >
+  readonly compared: Readonly<Record<string, Comparison>> | null
+  readonly tokens: number
+  readonly money: number | null
+  readonly results: readonly CaseResult[]
+}
+
+/** Outcome of one play of a case. */
+export interface CaseResult {
+  readonly run: EvalRun
+  /** Sentences of what is wrong, by the names of the gates; null: it holds. */
+  readonly gates: Readonly<Record<string, string | null>>
+  /** 0 to 1; null: not for this case. */
+  readonly scores: Readonly<Record<string, { readonly score: number | null; readonly why?: string }>>
+}
+
+export interface EvalOptions {
+  /** Earlier report of the same cases, or a suite to play first. */
+  against?: EvalReport | EvalSuite
+  /** A score may be worse by so much. Default: 0. */
+  margin?: number
+  /** A score is worse where chance would show such a difference less often. Default: 0.05. */
+  alpha?: number
+  /** Only these cases. */
+  only?: { tags?: readonly string[]; cases?: readonly string[] }
+  repeats?: number
+  /** Folder of the file of cases. Default: that of the file that calls `defineEval`. */
+  folder?: string
+  signal?: AbortSignal
+}
+
+/**
+ * Plays each case of a suite and resolves to the report; rejects with `ConfigurationError` for a suite that no team can
+ * be measured by.
+ */
+export async function runEval(suite: EvalSuite, options: EvalOptions = {}): Promise<EvalReport> {
+  const { against, ...own } = options
+  const { margin = 0, alpha = 0.05, signal } = own
+  const ready = chosen(readSuite(suite, own.folder), own)
+  const before = against && (isReport(against) ? against : await runEval(against, own))
+  const played = new Played(ready)
+  await played.all(signal)
+  return played.report(before, { margin, alpha })
+}
+
+export function isReport(value: unknown): value is EvalReport {
+  return isObject(value) && 'verdict' in value && 'results' in value && Array.isArray(value.results)
+}
+
+function chosen(suite: ReadySuite, { only = {}, repeats = suite.repeats }: EvalOptions): ReadySuite {
+  const { tags, cases: ids } = only
+  const unknown = ids?.find((id) => !suite.cases.some((each) => each.id === id))
+  if (unknown !== undefined) throw refused('only.cases', unknown, 'ids of cases of the suite')
+  const cases = suite.cases.filter(
+    (each) => (!tags || each.tags.some((tag) => tags.includes(tag))) && (!ids || ids.includes(each.id)),
+  )
+  if (cases.length === 0) throw refused('only.tags', tags, 'tags of cases of the suite')
+  return { ...suite, cases, repeats }
+}
+
+class Played {
+  readonly #suite: ReadySuite
+  readonly #results: CaseResult[][]
+  readonly #broken: string[] = []
+  #tokens = 0
+  #money: number | null = null
+
+  constructor(suite: ReadySuite) {
+    this.#suite = suite
+    this.#results = suite.cases.map(() => [])
+  }
+
+  async all(signal?: AbortSignal): Promise<void> {
+    const { cases, repeats, concurrency } = this.#suite
+    const left = Array.from({ length: repeats }, (_, at) => cases.map((each, of) => ({ each, of, repeat: at + 1 })))
+      .flat()
+      .reverse()
+    const worker = async () => {
+      for (let next = left.pop(); next && this.#broken.length === 0; next = left.pop()) {
+        signal?.throwIfAborted()
+        await this.#one(next.each, next.of, next.repeat, signal)
+      }
+    }
+    await Promise.all(Array.from({ length: concurrency }, worker))
+  }
+
+  async #one(each: ReadyCase, of: number, repeat: number, signal?: AbortSignal): Promise<void> {
+    const { gates: common, scorers, budget } = this.#suite
+    try {
+      const run = await playCase(this.#suite, each, repeat, signal)
+      const gates = await outcomesOf(run, [succeeded, ...common, ...(each.gates ?? [])])
+      const scored: [name: string, { score: number | null; why?: string }][] = []
+      for (const { scorer } of scorers) scored.push([scorer.name, scoreIn(await scorer.score(run), scorer.name)])
+      this.#results[of]!.push({ run, gates, scores: Object.fromEntries(scored) })
+      this.#tokens += run.tokens
+      if (run.money !== null) this.#money = (this.#money ?? 0) + run.money
+    } catch (error) {
+      signal?.throwIfAborted()
+      this.#broken.push(`Case "${each.id}": ${error instanceof DramatisError ? error.message : describe(error)}`)
+    }
+    const { tokens = Number.POSITIVE_INFINITY, money = Number.POSITIVE_INFINITY } = budget
+    if (this.#tokens > tokens) this.#broken.push(`The suite has used ${this.#tokens} tokens; its budget is ${tokens}.`)
+    if ((this.#money ?? 0) > money) this.#broken.push(`The suite has cost ${this.#money}; its budget is ${money}.`)
+  }
+
+  report(before: EvalReport | undefined, bounds: { margin: number; alpha: number }): EvalReport {
+    const { name, scorers } = this.#suite
+    const results = this.#results.flat().sort((a, b) => a.run.repeat - b.run.repeat)
+    const gates = gatesOf(results)
+    const intervals = new Map<string, Interval>()
+    const reasons = [...this.#broken]
+    for (const [gate, { held, of, first }] of Object.entries(gates))
+      if (first !== null) reasons.push(`Gate "${gate}" held in ${held} of ${of} runs. First: ${first}`)
+    for (const { scorer, atLeast } of scorers) {
+      const means = [...meansOf(results, scorer.name).values()]
+      if (means.length === 0) continue
+      const interval = intervalOf(means)
+      intervals.set(scorer.name, interval)
+      if (atLeast !== undefined && interval.low < atLeast)
+        reasons.push(
+          `Score "${scorer.name}" is ${shown(interval.mean)}, and with 95 % not below ${shown(interval.low)}; at least ${atLeast} is wanted.`,
+        )
+    }
+    const compared = before
+      ? comparedWith(
+          before,
+          results,
+          scorers.map(({ scorer }) => scorer.name),
+        )
+      : null
+    for (const [scorer, { difference, p }] of Object.entries(compared ?? {}))
+      if (difference < -bounds.margin && p < bounds.alpha)
+        reasons.push(`Score "${scorer}" is worse by ${shown(-difference)} (p ${shown(p)}).`)
+    const verdict = this.#broken.length > 0 ? 'broken' : reasons.length > 0 ? 'failed' : 'passed'
+    const scores = Object.fromEntries(intervals)
+    return { name, verdict, reasons, scores, gates, compared, tokens: this.#tokens, money: this.#money, results }
+  }
+}
+
+const shown = (value: number): string => value.toFixed(3)
+
+/** Returns what is wrong, by the name of the gate; null: it holds. */
+export async function outcomesOf(run: EvalRun, gates: readonly Gate[]): Promise<Record<string, string | null>> {
+  const outcomes = new Map<string, string | null>()
+  for (const gate of gates) outcomes.set(gate.name, (await gate.check(run)) ?? outcomes.get(gate.name) ?? null)
+  return Object.fromEntries(outcomes)
+}
+
+function scoreIn(given: Score, name: string): { score: number | null; why?: string } {
+  const { score, why } = isObject(given) ? given : { score: given, why: undefined }
+  const value = typeof score === 'boolean' ? Number(score) : score
+  if (value !== null && !(typeof value === 'number' && value >= 0 && value <= 1))
+    throw refused(`score of "${name}"`, value, 'a number from 0 to 1, true, false or null')
+  return { score: value, ...(why !== undefined && { why }) }
+}
+
+function gatesOf(results: readonly CaseResult[]): EvalReport['gates'] {
+  const gates = new Map<string, { held: number; of: number; first: string | null }>()
+  for (const { run, gates: outcomes } of results)
+    for (const [name, wrong] of Object.entries(outcomes)) {
+      const gate = gates.get(name) ?? { held: 0, of: 0, first: null }
+      gate.of += 1
+      if (wrong === null) gate.held += 1
+      else gate.first ??= `case "${run.case.id}", repeat ${run.repeat}: ${wrong}`
+      gates.set(name, gate)
+    }
+  return Object.fromEntries(gates)
+}
+
+/** Returns the mean of a score over the repeats of each case that has it. */
+function meansOf(results: readonly CaseResult[], scorer: string): Map<string, number> {
+  const ofCases = new Map<string, number[]>()
+  for (const { run, scores } of results) {
+    const score = own<{ score: number | null }>(scores, scorer)?.score
+    if (score != null) ofCases.set(run.case.id, [...(ofCases.get(run.case.id) ?? []), score])
+  }
+  return new Map([...ofCases].map(([id, all]) => [id, meanOf(all)]))
+}
+
+function comparedWith(
+  before: EvalReport,
+  results: readonly CaseResult[],
+  scorers: readonly string[],
+): Record<string, Comparison> {
+  const all: [scorer: string, Comparison][] = []
+  for (const scorer of scorers) {
+    const [old, now] = [meansOf(before.results, scorer), meansOf(results, scorer)]
+    const ids = [...now.keys()].filter((id) => old.has(id))
+    if (ids.length > 0)
+      all.push([
+        scorer,
+        comparisonOf(
+          ids.map((id) => old.get(id)!),
+          ids.map((id) => now.get(id)!),
+        ),
+      ])
+  }
+  const chances = holm(all.map(([, { p }]) => p))
+  return Object.fromEntries(all.map(([scorer, compared], at) => [scorer, { ...compared, p: chances[at]! }]))
+}

@@ -1,0 +1,84 @@
+/** `dramatis eval [files]`: suites of cases, with gates, scores and a comparison with an earlier report. */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
+import { type EvalReport, evalText, junitXml, runEval } from '../../evals/index.ts'
+import { isReport } from '../../evals/run-eval.ts'
+import type { EvalSuite } from '../../evals/suite.ts'
+import { isObject } from '../../shared/checks.ts'
+import { ConfigurationError, describe } from '../../shared/errors.ts'
+import { EXIT, untilInterrupt } from '../shared/failure.ts'
+import { jsonText } from '../shared/json-text.ts'
+import { environmentRedactor, loadDefault } from '../shared/load-team-file.ts'
+import type { Surroundings } from './run.ts'
+
+export interface EvalFlags {
+  against?: string
+  margin?: number
+  alpha?: number
+  repeats?: number
+  case?: readonly string[]
+  tag?: readonly string[]
+  junit?: string
+  json?: string
+}
+
+/** Plays the suites and resolves to the exit code: 1 if one has failed, 2 if one is broken. */
+export async function evaluate(
+  files: readonly string[],
+  { against, junit, json, case: cases, tag: tags, ...flags }: EvalFlags,
+  { answer, stderr, folder }: Surroundings,
+): Promise<number> {
+  const redactor = environmentRedactor(folder)
+  const suites = (await Promise.all(files.map((file) => suitesIn(file, folder)))).flat()
+  const before = against === undefined ? [] : await earlier(against, folder)
+  if (before.length > 0 && before.length !== suites.length)
+    throw new ConfigurationError(`--against has ${before.length} suites; the files have ${suites.length}.`, { against })
+  const only = { ...(cases && { cases }), ...(tags && { tags }) }
+  return untilInterrupt(
+    (text) => void stderr.write(text),
+    async (signal) => {
+      const reports: EvalReport[] = []
+      for (const [at, { suite, folder: from }] of suites.entries()) {
+        const other = before[at]
+        const report = await runEval(suite, { ...flags, only, folder: from, signal, ...(other && { against: other }) })
+        await answer.write(redactor.text(evalText(report)))
+        reports.push(redactor.data(report))
+      }
+      if (json !== undefined) writeFileSync(resolve(folder, json), jsonText(reports))
+      if (junit !== undefined) writeFileSync(resolve(folder, junit), junitXml(reports))
+      const has = (verdict: EvalReport['verdict']) => reports.some((report) => report.verdict === verdict)
+      return has('broken') ? EXIT.usage : has('failed') ? EXIT.failed : EXIT.done
+    },
+  )
+}
+
+interface Found {
+  readonly suite: EvalSuite
+  /** Folder of the file, where its cases are looked for. */
+  readonly folder: string
+}
+
+async function suitesIn(file: string, folder: string): Promise<Found[]> {
+  const { path, exported } = await loadDefault(file, folder, 'Eval file')
+  const suites = [exported].flat()
+  if (suites.length > 0 && suites.every((suite) => isObject(suite) && 'cases' in suite))
+    return suites.map((suite) => ({ suite: suite as EvalSuite, folder: dirname(path) }))
+  throw new ConfigurationError(
+    `Eval file "${file}" exports no suite. Write: export default defineEval({ team, cases })`,
+    { file },
+  )
+}
+
+/** Returns earlier reports, or suites to play first. */
+async function earlier(file: string, folder: string): Promise<(EvalReport | EvalSuite)[]> {
+  if (!file.endsWith('.json')) return (await suitesIn(file, folder)).map(({ suite }) => suite)
+  let reports: unknown
+  try {
+    reports = JSON.parse(readFileSync(resolve(folder, file), 'utf8'))
+  } catch (error) {
+    throw new ConfigurationError(`--against ${file} cannot be read: ${describe(error)}.`, { file }, error)
+  }
+  const all = [reports].flat()
+  if (all.length > 0 && all.every(isReport)) return all
+  throw new ConfigurationError(`--against ${file} is no report: give what --json has written.`, { file })
+}

@@ -1,0 +1,303 @@
+/** Suites: what is played and told, gates, scores, comparisons, reports, and what breaks a suite. */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { z } from 'zod'
+import { textOf } from '../../src/actors/definition/content.ts'
+import {
+  answers,
+  asked,
+  askedPeople,
+  called,
+  defineEval,
+  describeEval,
+  type EvalSuite,
+  evalRun,
+  exact,
+  expectRun,
+  type Gate,
+  gate,
+  handedTo,
+  inOrder,
+  junitXml,
+  matches,
+  noAlarms,
+  notCalled,
+  runEval,
+  sameJson,
+  scorer,
+  within,
+} from '../../src/evals/index.ts'
+import { defineTeam, defineTool, type MultiAgentPatternOptions } from '../../src/index.ts'
+import type { ModelClient } from '../../src/models.ts'
+import { folderOf } from '../durability/log-folders.ts'
+import { silent } from '../kit/team.ts'
+
+const usage = { inputTokens: 6, outputTokens: 4, totalTokens: 10, calls: 1 }
+
+/** Says what it is told: `use TOOL WHAT` calls a tool, `hand WHAT` hands over, and all else is the answer itself. */
+const model: ModelClient = {
+  offline: true,
+  async *complete({ messages, agent }) {
+    const last = messages.at(-1)!
+    const [verb = '', first = '', ...rest] = textOf(last.content).split(' ')
+    const call = (name: string, input: object) => ({ toolCall: { id: 'c', name, input: JSON.stringify(input) } })
+    if (last.role === 'tool') yield { text: textOf(last.content) }
+    else if (verb === 'use') yield call(first, { what: rest.join(' ') })
+    else if (verb === 'hand' && agent === 'ann') yield call('handoff', { to: 'bob', task: first })
+    else yield { text: textOf(last.content) }
+    yield { usage }
+  },
+}
+
+const tool = (name: string, approval: boolean) =>
+  defineTool({
+    name,
+    description: 'Does it.',
+    input: z.object({ what: z.string() }),
+    approval,
+    run: async ({ what }) => ({ done: what }),
+  })
+
+const team: MultiAgentPatternOptions<string> = defineTeam({
+  agents: [
+    { name: 'ann', systemPrompt: 'Talk.', tools: [tool('find', false), tool('pay', true)], canHandoffTo: ['bob'] },
+    { name: 'bob', systemPrompt: 'Talk.' },
+  ],
+  models: { default: model },
+  logger: silent,
+  orchestration: { strategy: 'sequential', agentOrder: ['ann'] },
+})
+
+const outcome = async (suite: Partial<EvalSuite>, options = {}) =>
+  runEval({ team, cases: [{ input: 'Hi.' }], ...suite }, options)
+
+t.test('a run tells what the team has done', async (t) => {
+  const answers = [{ tool: 'pay', answer: { approved: true }, by: 'bob' }]
+  const paid = await evalRun(team, { input: 'use pay lamp', answers, expected: { done: 'lamp' }, tags: ['money'] })
+  t.match(paid, {
+    case: { id: '1', input: 'use pay lamp', expected: { done: 'lamp' }, tags: ['money'] },
+    repeat: 1,
+    success: true,
+    output: '{"done":"lamp"}',
+    error: null,
+    speaker: 'ann',
+    calls: [{ agent: 'ann', tool: 'pay', input: { what: 'lamp' }, output: { done: 'lamp' }, error: null }],
+    questions: [{ agent: 'ann', kind: 'approval', answer: '{"approved":true}' }],
+    handoffs: [],
+    alarms: [],
+    deadLetters: 0,
+    tokens: 20,
+    money: null,
+  })
+  t.match(paid.models, [{ agent: 'ann', tokens: 10 }, { tokens: 10 }])
+  const handed = await evalRun(team, 'hand it')
+  t.match(handed, { speaker: 'bob', handoffs: [{ from: 'ann', to: 'bob' }] })
+  t.same(JSON.parse(JSON.stringify(paid)), paid, 'it is plain JSON')
+})
+
+t.test('a question without an answer fails the case at once', async (t) => {
+  const run = await evalRun(team, 'use pay lamp')
+  t.match(run, { success: false, error: { code: 'UNANSWERED', message: /no answer to a question\. Agent "ann" asks/ } })
+  t.match(run.questions, [{ answer: null }])
+  const another = await evalRun(team, { input: 'use pay lamp', answers: [{ tool: 'find', answer: 'yes' }] })
+  t.equal(another.error?.code, 'UNANSWERED')
+  t.rejects(expectRun(run), /has an answer: UNANSWERED/)
+})
+
+t.test('a case may be a conversation', async (t) => {
+  const run = await evalRun(team, { input: ['One.', 'use find lamp'] })
+  t.match(run, { success: true, output: '{"done":"lamp"}', tokens: 30, calls: [{ tool: 'find' }] })
+})
+
+const lookup = () => evalRun(team, 'use find lamp')
+
+const gates: [title: string, gate: Gate, wrong: RegExp | null][] = [
+  ['called', called('find'), null],
+  ['by an agent', called('find', { agent: 'ann', times: 1 }), null],
+  ['with an input', called('find', { input: { what: /^la/ } }), null],
+  ['by a function', called('find', { input: (input: unknown) => Reflect.get(Object(input), 'what') === 'lamp' }), null],
+  ['not called', notCalled('pay'), null],
+  ['in order', inOrder('find'), null],
+  ['no alarms', noAlarms(), null],
+  ['within', within({ tokens: 20, modelCalls: 2, ms: 60_000 }), null],
+  ['asked', asked('$orchestrator', 'ann'), null],
+  ['nobody asked', askedPeople(0), null],
+  ['in a schema', answers(z.object({ done: z.string() })), null],
+  ['of my own', gate('mine', ({ output }) => output === '{"done":"lamp"}'), null],
+  ['called by another', called('find', { agent: 'bob' }), /"find" was called 0 times; wanted: at least 1\./],
+  ['with another input', called('find', { input: { what: 'bed' } }), /seen: ann with \{"what":"lamp"\}/],
+  ['too often', called('find', { times: { min: 2, max: 3 } }), /1 times; wanted: 2 to 3/],
+  ['called all the same', notCalled('find'), /1 times; wanted: 0/],
+  [
+    'out of order',
+    inOrder('find', { agent: 'bob', tool: 'pay' }),
+    /"bob.pay" did not come in its place; calls: ann.find/,
+  ],
+  ['beyond', within({ tokens: 19 }), /tokens: 20; at most 19/],
+  ['without prices', within({ money: 1 }), /money: not known; give the team prices/],
+  ['not asked', asked('ann', 'bob'), /"ann" asked "bob" 0 times/],
+  ['not handed', handedTo('bob'), /handed to nobody; wanted: bob/],
+  ['in another schema', answers(z.object({ gone: z.string() })), /does not fit: .*lamp/],
+  ['false', gate('mine', () => false), /"mine" does not hold/],
+]
+
+t.test('gates hold, or say what was wrong', async (t) => {
+  const run = await lookup()
+  for (const [title, gate, wrong] of gates) {
+    const said = await gate.check(run)
+    if (wrong) t.match(said, wrong, title)
+    else t.equal(said, null, title)
+  }
+  await t.rejects(expectRun(run, called('pay'), notCalled('find')), /called pay: .*\nnot called find: .*\nSeen: /)
+  await expectRun(run, called('find'))
+})
+
+const scores: [title: string, of: ReturnType<typeof exact>, given: object, score: unknown][] = [
+  ['the same', exact(), { expected: ' Hi. ' }, true],
+  ['another', exact(), { expected: 'hi.' }, false],
+  ['in capitals', exact({ ignoreCase: true }), { expected: 'hi.' }, true],
+  ['nothing expected', exact(), {}, null],
+  ['a pattern', matches(/^H/g), {}, true],
+  ['equal JSON', sameJson(), { expected: { a: [1, { b: 2 }], c: 3 }, data: { c: 3, a: [1, { b: 2 }] } }, 1],
+  ['a field alone', sameJson({ only: ['/a'] }), { expected: { a: 1 }, data: { a: 1, b: 2 } }, 1],
+  [
+    'but for a field',
+    sameJson({ ignore: ['/l/*/id'] }),
+    { expected: { l: [{ n: 1 }] }, data: { l: [{ id: 7, n: 1 }] } },
+    1,
+  ],
+  [
+    'another leaf',
+    sameJson(),
+    { expected: { a: { b: 1 } }, data: { a: { b: 2 } } },
+    { score: 0, why: '/a/b is 2, not 1' },
+  ],
+  ['too much', sameJson(), { expected: {}, data: { a: 1 } }, { score: 0, why: 'the answer is not there, not {}' }],
+  ['in a text', sameJson(), { expected: { a: 1 }, output: '{"a":1}' }, 1],
+]
+
+t.test('scorers measure the answer', async (t) => {
+  const run = await evalRun(team, 'Hi.')
+  for (const [title, of, { expected, ...more }, score] of scores as [
+    string,
+    ReturnType<typeof exact>,
+    { expected?: unknown },
+    unknown,
+  ][])
+    t.same(await of.score({ ...run, ...more, case: { ...run.case, expected } }), score, title)
+})
+
+t.test('a suite passes or fails by its gates and scores', async (t) => {
+  const cases = [
+    { id: 'a', input: 'yes', expected: 'yes' },
+    { id: 'b', input: 'no', expected: 'yes' },
+  ]
+  const passed = await outcome({ name: 'desk', cases, scorers: [exact()], gates: [noAlarms()], repeats: 2 })
+  t.match(passed, { name: 'desk', verdict: 'passed', reasons: [], tokens: 40, compared: null })
+  t.match(passed.scores, { exact: { mean: 0.5, n: 2, method: 'wilson' } })
+  t.match(passed.gates, { 'has an answer': { held: 4, of: 4, first: null }, 'no alarms': { held: 4, of: 4 } })
+  t.same(
+    passed.results.map(({ run, scores }) => [run.case.id, run.repeat, scores.exact?.score]),
+    [
+      ['a', 1, 1],
+      ['b', 1, 0],
+      ['a', 2, 1],
+      ['b', 2, 0],
+    ],
+  )
+  const low = await outcome({ cases, scorers: [{ scorer: exact(), atLeast: 0.3 }] })
+  t.match(low, { verdict: 'failed', reasons: [/"exact" is 0\.500, and with 95 % not below 0\.0\d\d; at least 0\.3/] })
+  const wrong = await outcome({ cases: [{ id: 'a', input: 'yes', gates: [called('pay')] }, cases[1]!] })
+  t.match(wrong.reasons, [
+    /Gate "called pay" held in 0 of 1 runs\. First: case "a", repeat 1: "pay" was called 0 times/,
+  ])
+  const some = await outcome({ cases: [{ ...cases[0]!, tags: ['x'] }, cases[1]!] }, { only: { tags: ['x'] } })
+  t.equal(some.results.length, 1)
+})
+
+t.test('a score is compared with that of an earlier report, or of another suite', async (t) => {
+  const cases = Array.from({ length: 8 }, () => ({ input: 'no', expected: 'yes' }))
+  const better = cases.map((each) => ({ ...each, input: 'yes' }))
+  const scorers = [exact(), scorer('always', () => 1)]
+  const before = await outcome({ cases: better, scorers })
+  const worse = await outcome({ cases, scorers }, { against: before })
+  t.match(worse.compared, { exact: { difference: -1, n: 8 }, always: { difference: 0, p: 1 } })
+  t.match(worse, { verdict: 'failed', reasons: [/"exact" is worse by 1\.000 \(p 0\.016\)/] })
+  t.equal((await outcome({ cases, scorers }, { against: before, margin: 1 })).verdict, 'passed')
+  t.equal((await outcome({ cases: better, scorers }, { against: { team, cases, scorers } })).verdict, 'passed')
+})
+
+t.test('what cannot be played breaks a suite', async (t) => {
+  const broken: [title: string, suite: Partial<EvalSuite>, says: RegExp][] = [
+    ['a team that cannot be', { team: { ...team, orchestration: { strategy: 'none' } as never } }, /strategy/],
+    ['a score out of bounds', { scorers: [scorer('mine', () => 2)] }, /score of "mine": got 2/],
+    ['a scorer that throws', { scorers: [scorer('mine', () => Promise.reject(new Error('No.')))] }, /Case "1": .*No\./],
+    ['a budget', { budget: { tokens: 9 } }, /has used 10 tokens; its budget is 9/],
+  ]
+  for (const [title, suite, says] of broken) {
+    const { verdict, reasons } = await outcome(suite)
+    t.equal(verdict, 'broken', title)
+    t.match(reasons[0], says, title)
+  }
+})
+
+t.test('a suite that is none is refused', async (t) => {
+  const path = join(folderOf(t), 'cases.jsonl')
+  writeFileSync(path, '{"input":"Hi."}\n{"inptu":"Hi."}\n')
+  const refusals: [suite: object, says: RegExp][] = [
+    [{ cases: [] }, /suite\.cases: got no case/],
+    [{ cases: [{ input: '' }] }, /suite\.cases\[0\]\.input/],
+    [
+      {
+        cases: [
+          { id: 'a', input: 'x' },
+          { id: 'a', input: 'y' },
+        ],
+      },
+      /"a" is there twice/,
+    ],
+    [{ cases: path }, /cases\.jsonl, line 2/],
+    [{ cases: `${path}.gone` }, /cannot be read/],
+    [{ gates: [exact()] }, /suite\.gates\[0\]/],
+    [{ scorers: [noAlarms()] }, /suite\.scorers\[0\]/],
+    [{ scorers: [exact(), exact()] }, /"exact" is there twice/],
+    [{ repeats: 0 }, /suite\.repeats/],
+    [{ scorer: [] }, /suite\.scorer: there is no such option|Did you mean "scorers"/],
+  ]
+  for (const [suite, says] of refusals) await t.rejects(outcome(suite as Partial<EvalSuite>), says)
+  t.throws(() => defineEval({ team, cases: [{}] as never }), { code: 'CONFIGURATION' })
+})
+
+t.test('each case is a test of whatever runner', async (t) => {
+  const seen: string[] = []
+  const bodies: (() => Promise<void>)[] = []
+  const suite = { team, name: 'desk', cases: [{ input: 'Hi.' }, { id: 'pays', input: 'use pay lamp' }] }
+  describeEval(suite, {
+    describe: (name, body) => {
+      seen.push(name)
+      body()
+    },
+    it: (name, body) => {
+      seen.push(name)
+      bodies.push(body)
+    },
+  })
+  t.same(seen, ['desk', '1', 'pays'])
+  await bodies[0]!()
+  await t.rejects(bodies[1]!(), { name: 'AssertionError', message: /UNANSWERED/ })
+})
+
+t.test('a report is JUnit, whatever an agent has said', async (t) => {
+  const report = await outcome({
+    name: 'a<b>',
+    cases: [{ id: '"&\u0000', input: 'Hi.', gates: [gate('g', () => '<&"\u0001>')] }],
+  })
+  const xml = junitXml([report])
+  t.match(
+    xml,
+    /^<\?xml version="1\.0" encoding="UTF-8"\?>\n<testsuites><testsuite name="a&lt;b&gt;" tests="2" failures="2" errors="0"/,
+  )
+  t.match(xml, 'name="&quot;&amp;\ufffd, repeat 1"')
+  t.match(xml, 'message="g: &lt;&amp;&quot;\ufffd&gt;"')
+})
