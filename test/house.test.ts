@@ -73,6 +73,7 @@ const entries = ['src/actors/thread/thread-entry.ts', 'src/actors/turn/tool-entr
 /** What the house may weigh, and what has been let in since, one line each. */
 const LINES: readonly [lines: number, what: string][] = [
   [120_620, 'all that stood before'],
+  [1_730, 'a team as an agent of A2A: two bindings, streams, questions, cards; agents of A2A as roles'],
   [60, 'an answer that stands over a restart, when words have its agent asked again'],
   [60, 'words to a run, and handed-on threads, in a rehearsal from a log'],
   [50, 'who steers a run does not approve in it; the page of an approver, and fields while they are written'],
@@ -88,7 +89,6 @@ const LINES: readonly [lines: number, what: string][] = [
   [110, 'events of model servers line by line, calls sent twice, choices in turn, ends cut off'],
   [70, 'the next message of a thread after an answer that came before its handoff had ended'],
   [1_210, 'clients of MCP: traces, tokens of OAuth, changed lists, resources and prompts'],
-  [1_600, 'a team as an agent of A2A: two bindings, streams, questions, cards; agents of A2A as roles'],
   [1_310, 'roles that agents elsewhere play, and coding agents by ACP as the first of them'],
 ]
 const MOST_LINES = LINES.reduce((all, [lines]) => all + lines, 0)

@@ -41,7 +41,7 @@ const VERSION = '1.0'
 /** Time for the head of an answer, and between two events of a stream, in ms. Both are asked again after it. */
 const ANSWER_MS = 30_000
 const SILENCE_MS = 60_000
-const LONGEST_TEXT = 500
+const LONGEST_TEXT = 2_000
 const LONGEST_PAUSE_MS = 60_000
 const UNREACHED = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH)$/
 

@@ -10,12 +10,10 @@ import { type AgentFailedError, DeadlockError, OutcomeUnknownError } from '../sh
 import { digestOf } from '../shared/random.ts'
 import { visible } from '../shared/text.ts'
 import { A2aLine, AwayError, cut, type Fields, fieldsOf, LostError, listIn, RefusedError, textIn } from './a2a-line.ts'
-import type { RemotePeer, RemotePrompt } from './role.ts'
+import { PATH, placeOf, type RemotePeer, type RemotePrompt } from './role.ts'
 
 /** Extension of agents that begin a message once, however often it is sent with its id. */
 const ONCE = 'urn:dramatis:once'
-/** Field of the metadata of a message: who waits for its answer. */
-const PATH = 'dramatis/path'
 /** Namespace of the ids of messages. */
 const MESSAGES = '5b1c7d0e-8a44-4c57-9b53-2f6a51c0e7d9'
 const POLL_MS = 1_000
@@ -36,7 +34,7 @@ export class A2aPeer implements RemotePeer {
   constructor(agent: string, options: A2aAgent | string) {
     this.#agent = agent
     this.#options = typeof options === 'string' ? { url: options } : { ...options }
-    this.#who = `The agent behind "${agent}" (${visible(new URL(this.#options.url).origin)})`
+    this.#who = `The agent behind "${agent}" (${visible(placeOf({ a2a: options }))})`
     this.#line = new A2aLine(this.#who, this.#options)
   }
 

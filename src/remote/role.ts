@@ -28,6 +28,12 @@ export interface RemoteStep {
   readonly input: unknown
 }
 
+/**
+ * Field of the metadata of a message from elsewhere, and as JSON text of those of a run: marks of the turns that wait
+ * for its answer, each for the next.
+ */
+export const PATH = 'dramatis/path'
+
 /** A prompt of a turn, and what the host does for the agent meanwhile. */
 export interface RemotePrompt {
   /** The same for each try, also in later processes. */
@@ -138,6 +144,10 @@ export const remoteShape: Check = (value, path) => {
   const { length } = Object.keys(Object(value))
   if (length !== 1) throw refusedAs(path, `${length} addresses`, 'one of acp and a2a')
 }
+
+/** Returns the name by which people know the agent elsewhere: its origin, or its program. */
+export const placeOf = ({ acp, a2a }: RemoteAgent): string =>
+  acp ? acp.command : new URL(typeof a2a === 'string' ? a2a : a2a.url).origin
 
 /** Returns whose memory the agent elsewhere has. */
 export const sessionOf = ({ acp, a2a }: RemoteAgent): 'run' | 'thread' =>

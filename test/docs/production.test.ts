@@ -206,6 +206,7 @@ const team: Members<Team> = {
   broadcast: true,
   budgets: true,
   canDelegate: true,
+  circleIn: true,
   close: true,
   currency: true,
   deadLetters: true,

@@ -4,7 +4,9 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import { type AgentRole, createTeam, type MultiAgentPatternOptions, type Run } from '../../src/index.ts'
+import { type HttpApi, httpApi } from '../../src/service/api/index.ts'
 import { silent } from '../kit/team.ts'
+import { rpc, textMessage } from '../service/a2a/client.ts'
 import { opening, served } from '../service/chat/desk.ts'
 
 type Remote = NonNullable<NonNullable<AgentRole['remote']>['a2a']>
@@ -242,3 +244,53 @@ t.test(
     })
   },
 )
+
+t.test('a wait for an agent elsewhere is seen', async (t) => {
+  const gate = opening()
+  const { url } = await served(t, { a2a: true, authorize, pause: () => gate.promise })
+  const team = desk(t, { url, auth })
+  const run = begun(team, 'say slowly')
+  const seen = () => team.waits().find(({ kind }) => kind === 'remote')
+  while (!seen()) await new Promise(setImmediate)
+  t.match(seen(), { agent: 'legal', for: [url], runId: run.id })
+  while (!team.turns().some(({ sentence }) => sentence.includes(`waits for the agent at ${url}`)))
+    await new Promise(setImmediate)
+  gate.resolve()
+  t.match((await run.result).finalOutput, 'slowly')
+})
+
+t.test('teams that wait for each other are told so at once, over any number of others', async (t) => {
+  /** An address, and what puts a team behind it whose one agent is at another address. */
+  const place = async () => {
+    const apis: HttpApi[] = []
+    const server = createServer((request, response) => apis[0]!.node(request, response)).listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    t.teardown(() => server.close())
+    const open = (to: string) => {
+      const team = desk(t, to, { communication: { turnRetries: 0 } })
+      const authorize = () => ({ id: 'ann', may: ['run' as const] })
+      apis.push(httpApi({ teams: { desk: team }, authorize, a2a: true, logger: silent }))
+      return team
+    }
+    return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, open }
+  }
+  for (const [count, over] of [
+    [1, /over nobody else/],
+    [2, /over [\da-f]{8}, for this/],
+    [3, /over [\da-f]{8}, [\da-f]{8}, for this/],
+  ] as const) {
+    const places: Awaited<ReturnType<typeof place>>[] = []
+    for (let at = 0; at < count; at++) places.push(await place())
+    const [first] = places.map(({ open }, at) => open(places[(at + 1) % count]!.url))
+    const { error } = await first!.execute('hi')
+    t.match(
+      error?.message,
+      /DEADLOCK: a circle of agents: agent "legal" of this team waits in run \S+ for the agent at http/,
+    )
+    t.match(error?.message, over)
+  }
+  const { url } = await served(t, { a2a: true })
+  const path = Array.from({ length: 33 }, (_, at) => `mark${at}`)
+  const { error } = await rpc(url, 'SendMessage', textMessage('hi', { metadata: { 'dramatis/path': path } }))
+  t.match(error.message, /^CONFIGURATION: metadata\["dramatis\/path"\]/)
+})

@@ -1,6 +1,7 @@
 /** Digests of a team and of its runs: what happens, in short, for faces that show all of it. */
 
 import { NO_TOKENS } from '../../actors/definition/model.ts'
+import { REMOTE } from '../../actors/definition/role.ts'
 import { idOf } from '../../mailbox/frame.ts'
 import { NOT_YET } from '../../mailbox/mailbox.ts'
 import { systemClock } from '../../shared/clock.ts'
@@ -255,7 +256,7 @@ function slowTimeOf(kind: string, times: SlowTimes): number | false {
 /** Calls of verbs are in the graph as waits for somebody outside, unless agents alone can end them. */
 const kindOf = ({ call, kind }: OpenWait): string => {
   if (!call || call.waitsFor) return kind
-  return call.ofPerson && call.verb === 'tool' ? 'ask' : call.verb
+  return call.ofPerson && (call.verb === 'tool' || call.verb === REMOTE) ? 'ask' : call.verb
 }
 
 const subjectOf = (wait: OpenWait): string | string[] => {

@@ -330,6 +330,14 @@ export abstract class TeamRuns {
   }
 
   /**
+   * Returns the wait of this team that stands in the path of a message from elsewhere, in words; undefined: there is
+   * none. A run that such a message begins would wait for itself.
+   */
+  circleIn(path: readonly string[]): string | undefined {
+    return this.supervisor.remotes.circleIn(path)
+  }
+
+  /**
    * Returns the questions to a person that nobody has answered yet, of one run or of all. After a restart the runs that
    * go on have theirs, with the same ids. `answer` takes the answer.
    */

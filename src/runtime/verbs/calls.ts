@@ -1,6 +1,6 @@
 /** Table of the verbs that the host serves. Each call is a logged step of its caller. */
 
-import { isVerb, OWN_WORK, type Verb } from '../../actors/definition/role.ts'
+import { isVerb, OWN_WORK, REMOTE, type Verb } from '../../actors/definition/role.ts'
 import { jsonIn } from '../../mailbox/codec.ts'
 import {
   CHUNK,
@@ -16,6 +16,7 @@ import {
   turnOf,
   waitingOf,
 } from '../../mailbox/frame.ts'
+import { placeOf } from '../../remote/role.ts'
 import { refused } from '../../shared/checks.ts'
 import { AgentFailedError, ConfigurationError, DramatisError, describe, errorData } from '../../shared/errors.ts'
 import type { HostMessages } from '../host/admission.ts'
@@ -84,7 +85,7 @@ export class HostCalls {
       turn,
       since: this.#core.clock.now(),
       verb: operation,
-      subject: subjectOf(args),
+      subject: operation === REMOTE && agent.settings.remote ? placeOf(agent.settings.remote) : subjectOf(args),
       withdraw,
       isOwnWork: OWN_WORK.has(operation),
       ofPerson: false,

@@ -10,11 +10,11 @@ import { REMOTE, type Verb } from '../../actors/definition/role.ts'
 import { notesOf, type ToolContext } from '../../actors/definition/tool.ts'
 import { A2aPeer } from '../../remote/a2a.ts'
 import { AcpPeer } from '../../remote/acp.ts'
-import type { RemotePeer, RemotePrompt } from '../../remote/role.ts'
+import { PATH, placeOf, type RemotePeer, type RemotePrompt } from '../../remote/role.ts'
 import { environment } from '../../shared/environment.ts'
 import { ConfigurationError, DramatisError, ToolFailedError } from '../../shared/errors.ts'
 import { digestOf } from '../../shared/random.ts'
-import { picked } from '../../shared/values.ts'
+import { own, picked } from '../../shared/values.ts'
 import type { Agent } from '../host/agent.ts'
 import type { Core } from '../host/core.ts'
 import type { RunState } from '../host/run.ts'
@@ -33,6 +33,21 @@ const QUESTIONS = '0d7c3f4e-2b1f-5c53-9d0a-7a9be1f05a66'
 /** Namespace of the ids of prompts. */
 const PROMPTS = '6e0b7a3c-51d2-4f0e-8c5b-0d9a1f2e3b4c'
 
+const promptIdOf = ({ run, callId }: HostCaller): string => v5(JSON.stringify([run.id, callId]), PROMPTS)
+
+/** Returns the mark of a prompt. It says nothing to others, and is the same after a restart. */
+const markOf = (id: string): string => digestOf([PATH, id]).slice(0, 32)
+
+/** Returns the marks of those who wait for a run: none where the caller has put something else there. */
+function pathIn({ metadata }: RunState): string[] {
+  try {
+    const path: unknown = JSON.parse(own(metadata, PATH) ?? '[]')
+    return Array.isArray(path) ? path.filter((mark) => typeof mark === 'string') : []
+  } catch {
+    return []
+  }
+}
+
 const protocolOf = ({ settings: { remote } }: Agent): string => (remote?.acp ? 'acp' : 'a2a')
 
 export class Remotes {
@@ -41,6 +56,8 @@ export class Remotes {
   readonly #ask: AskPerson
   readonly #pauses: DeadlinePauses
   readonly #peers = new Map<object, RemotePeer>()
+  /** Prompts that are under way, by their marks. */
+  readonly #open = new Map<string, { readonly agent: Agent; readonly run: RunState }>()
 
   constructor(core: Core, tools: HostTools, ask: AskPerson, pauses: DeadlinePauses) {
     this.#core = core
@@ -74,12 +91,15 @@ export class Remotes {
           complete: () => this.#peerOf(caller.agent).prompt(this.#promptOf(caller, request, context, inSession)),
         }
         clients.set(caller.callId, client)
+        const mark = markOf(promptIdOf(caller))
+        this.#open.set(mark, caller)
         try {
           const call = { messages: [{ role: 'user' as const, content: text }], stream, watched }
           const answer = await notesOf(context).untimed(() => gateway.call(caller, call, context.signal, caller.say))
           return { text: answer.text, session }
         } finally {
           clients.delete(caller.callId)
+          this.#open.delete(mark)
         }
       }
       const { acp, a2a } = caller.agent.settings.remote!
@@ -100,6 +120,16 @@ export class Remotes {
           this.#pauses.during(caller, () => prompt(caller, args as RemoteRequest, signal), 'model'),
       ],
     ]
+  }
+
+  /** Returns the wait of this team that stands in a path, in words: an answer to it could not come before its own. */
+  circleIn(path: readonly string[]): string | undefined {
+    const at = path.findIndex((mark) => this.#open.has(mark))
+    if (at < 0) return undefined
+    const { agent, run } = this.#open.get(path[at]!)!
+    const way = path.slice(at + 1).map((mark) => mark.slice(0, 8))
+    const over = way.length === 0 ? 'nobody else' : way.join(', ')
+    return `agent "${agent.name}" of this team waits in run ${run.id} for the agent at ${placeOf(agent.settings.remote!)}, which waits, over ${over}, for this`
   }
 
   async close(): Promise<void> {
@@ -143,8 +173,8 @@ export class Remotes {
       signal: context.signal,
       inSession,
       note: (held, { mayHaveRun } = { mayHaveRun: true }) => note(held, mayHaveRun ? { mayHaveRun } : {}),
-      id: v5(JSON.stringify([run.id, callId]), PROMPTS),
-      path: [],
+      id: promptIdOf(caller),
+      path: [...pathIn(run), markOf(promptIdOf(caller))],
       ask: context.ask,
       progress: (words) => context.progress(words),
       began: ({ id, tool, input }) => {

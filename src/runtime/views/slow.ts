@@ -121,6 +121,7 @@ const WORDS: ReadonlyMap<string, string> = new Map([
   ['step', 'step'],
   ['tool', 'tool'],
   ['model', 'model'],
+  ['remote', 'waits for the agent at'],
   ['ask', 'waits for a person'],
   ['approve', 'waits for a person to allow'],
   ['request', 'waits for'],

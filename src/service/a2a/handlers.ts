@@ -3,6 +3,7 @@
  * id follows from the message: who sends it again joins the task, also after a restart.
  */
 
+import { PATH } from '../../remote/role.ts'
 import { readPosition } from '../../runtime/runs/events.ts'
 import { describe } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
@@ -88,9 +89,15 @@ export function a2aHandlers(service: Service) {
     }
     const query = queryIn(message)
     const keyed = keyedTask(['a2a', caller.id, served.name, messageId], [query, contextId])
+    const path = checked(params.path, Object(message.metadata)[PATH] ?? [], `metadata["${PATH}"]`)
+    const circle = tasks.isKnown(keyed.id) ? undefined : teams.own.map(({ team }) => team.circleIn(path)).find(Boolean)
+    if (circle !== undefined) throw new HttpError('DEADLOCK', `a circle of agents: ${circle}.`, { status: 409 })
     const options = {
       threadId: contextId ?? keyed.id,
-      ...(contextId !== undefined && { metadata: { [CONTEXT]: contextId } }),
+      metadata: {
+        ...(contextId !== undefined && { [CONTEXT]: contextId }),
+        ...(path.length > 0 && { [PATH]: JSON.stringify(path) }),
+      },
       ...(isStreamed && { stream: true }),
     }
     const found = await beginOnce(service, { served, query, options, caller, request, keyed })

@@ -6,6 +6,8 @@ import { z } from 'zod'
 import { HttpError, httpErrorOf, INTERNAL } from '../http/problem.ts'
 
 const MOST_PARTS = 100
+/** Teams elsewhere that may wait for one message, each for the next. */
+const MOST_PEERS = 32
 const id = z.string().min(1).max(255)
 /** ProtoJSON writes a field without a value as null, as an empty text, or not at all. */
 const optionalId = z
@@ -71,6 +73,7 @@ export const params = {
   }),
   CancelTask: ofTask,
   GetExtendedAgentCard: z.looseObject({}),
+  path: z.array(z.string().min(1).max(64)).max(MOST_PEERS),
 }
 
 export const rpcRequest = z.looseObject({
