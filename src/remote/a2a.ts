@@ -76,11 +76,15 @@ export class A2aPeer implements RemotePeer {
           const isKnown = task.id !== undefined
           if (error instanceof RefusedError) {
             if (error.code === NO_TASK && isKnown) throw this.#unknown('does not know its task any more', error)
-            if (!message || !isKnown) throw this.#refused(error)
-            // Somebody else may have answered.
-            yield* await task.take({ task: await this.#now(task.id!, signal) })
-            if (task.key === answered) throw this.#refused(error)
+            if (!isKnown) throw this.#refused(error)
+            // It may be over, or somebody else may have answered: then the task says so.
+            const now = await this.#now(task.id!, signal).catch(() => {
+              throw this.#refused(error)
+            })
+            yield* await task.take({ task: now })
+            if (message && task.key === answered) throw this.#refused(error)
             message = undefined
+            if (!task.isSettled) await this.#line.pause(tries++, POLL_MS, signal) // it cannot be followed: it is polled
           } else if (error instanceof AwayError || error instanceof LostError) {
             const { extensions = [] } = (await this.#line.card(signal).catch(() => undefined)) ?? {}
             const isOnce = idempotent || extensions.includes(ONCE)
@@ -275,8 +279,17 @@ class Task {
     return digestOf([stateOf(this.#status), messageId ?? '', parts ?? []]).slice(0, 32)
   }
 
-  /** Asks people what it wants to know. Returns the parts of the message that answers; undefined: nothing is sent. */
+  /** Answers that people have given, by what was asked: it may still show what is answered. */
+  readonly #given = new Map<string, object[] | undefined>()
+
   async answers(who: string): Promise<object[] | undefined> {
+    const { key } = this
+    if (!this.#given.has(key)) this.#given.set(key, await this.#asked(who))
+    return this.#given.get(key)
+  }
+
+  /** Asks people what it wants to know. Returns the parts of the message that answers; undefined: nothing is sent. */
+  async #asked(who: string): Promise<object[] | undefined> {
     const { message } = this.#status
     const words = wordsIn(fieldsOf(message).parts)
     const { key } = this

@@ -239,18 +239,20 @@ export class HostTools {
     return this.perform(waiter, tool, given, signal)
   }
 
-  /** Does the same with a tool that is none of the agent's. */
+  /** Does the same with a tool that is none of the agent's. `notesFirst`: it does nothing before its first note. */
   async perform(
     waiter: VerbWaiter,
     tool: ToolDefinition,
     given: Partial<ToolCall>,
     signal: AbortSignal,
+    { notesFirst = false } = {},
   ): Promise<unknown> {
     const { agent, run } = waiter
     const { callId } = named(given)
     const call: Begun = { agent: agent.name, messageId: agent.messageIdOf(waiter.turn), callId, tool: tool.name }
     const note = this.held.get(callId)
-    if (this.interrupted.has(callId) && !tool.idempotent && (!note || note.mayHaveRun)) throw unknownOutcome(call)
+    const mayHaveRun = note ? note.mayHaveRun : !notesFirst
+    if (this.interrupted.has(callId) && !tool.idempotent && mayHaveRun) throw unknownOutcome(call)
     const isApproved = tool.approval && isApprovedIn(run, callId, given.input)
     const input = isApproved ? given.input : await this.#approvedInput(waiter, tool, given.input, callId, signal)
     const { clock } = this.#core

@@ -107,7 +107,7 @@ export class Remotes {
       const tool = { ...threadTool(PROMPT, { outside: true }), idempotent, run }
       const given = { name: PROMPT, input: { text }, callId: caller.callId }
       try {
-        return (await this.#tools.perform(caller, tool, given, signal)) as RemoteAnswer
+        return (await this.#tools.perform(caller, tool, given, signal, { notesFirst: true })) as RemoteAnswer
       } catch (error) {
         // the agent itself has failed, not a tool of it
         throw error instanceof ToolFailedError && error.cause instanceof DramatisError ? error.cause : error

@@ -83,7 +83,10 @@ export function a2aHandlers(service: Service) {
     if (taskId !== undefined) {
       const found = await find(taskId, asked)
       if (contextId !== undefined && contextId !== contextOf(found)) throw noTask(taskId)
-      for (const each of await answersIn(message, found, request.signal)) await answerOnce(found, each, request.signal)
+      for (const each of await answersIn(message, found, request.signal))
+        await answerOnce(found, each, request.signal).catch((error: unknown) => {
+          if (!isOver(found.run)) throw error // an answer that is sent again after the end has nothing to do
+        })
       await written(found)
       return found
     }
