@@ -77,7 +77,7 @@ export class A2aPeer implements RemotePeer {
           if (error instanceof RefusedError) {
             if (error.code === NO_TASK && isKnown) throw this.#unknown('does not know its task any more', error)
             if (!isKnown) throw this.#refused(error)
-            // It may be over, or somebody else may have answered: then the task says so.
+            // The task may be over, or somebody else may have answered: then it says so.
             const now = await this.#now(task.id!, signal).catch(() => {
               throw this.#refused(error)
             })
