@@ -22,6 +22,7 @@ const parts = {
   top: () => help('top'),
   serve: () => help('serve'),
   mcp: () => help('mcp'),
+  acp: () => help('acp'),
   rehearse: () => help('rehearse'),
   eval: () => help('eval'),
   trace: () => help('trace'),

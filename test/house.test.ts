@@ -49,10 +49,11 @@ const rooms: ReadonlyMap<string, number> = new Map(
     'service/chat': 4, // a run as pieces, in the words of two protocols
     'service/mcp': 5, // a team as a server of the Model Context Protocol
     'service/a2a': 6, // a team as an agent of A2A
+    'service/acp': 2, // a team as an agent of ACP, in an editor
     'service/api': 13, // answers about teams over several processes, and one digest of all shards
     'service/terminal': 6,
     'service/rehearsal': 4,
-    'service/commands': 10, // suites of cases
+    'service/commands': 11, // suites of cases; a team in an editor
     service: 1,
   }),
 )
@@ -90,6 +91,7 @@ const LINES: readonly [lines: number, what: string][] = [
   [70, 'the next message of a thread after an answer that came before its handoff had ended'],
   [1_210, 'clients of MCP: traces, tokens of OAuth, changed lists, resources and prompts'],
   [1_310, 'roles that agents elsewhere play, and coding agents by ACP as the first of them'],
+  [360, 'a team as an agent of ACP over pipes'],
 ]
 const MOST_LINES = LINES.reduce((all, [lines]) => all + lines, 0)
 const LONGEST_FILE = 784

@@ -78,6 +78,11 @@ const isAlive = (pid: number): boolean => {
   }
 }
 
+/** Resolves when they have ended: a kill takes a moment. */
+async function gone(...pids: number[]): Promise<void> {
+  while (pids.some(isAlive)) await new Promise((resolve) => setTimeout(resolve, 10))
+}
+
 const pidIn = (lines: string[], word: string): number =>
   Number(lines.find((line) => line.startsWith(`${word} `))!.split(' ')[1])
 
@@ -201,8 +206,7 @@ t.test('a program that does not stop is ended, with all that it has started', as
   await run.result
   t.match(await (await team.launch('say:again')).result, { finalOutput: 'again' })
   t.equal(done().filter((line) => line.startsWith('began')).length, 2)
-  t.notOk(isAlive(pidIn(done(), 'began')))
-  t.notOk(isAlive(pidIn(done(), 'child')))
+  await gone(pidIn(done(), 'began'), pidIn(done(), 'child'))
 })
 
 t.test('nothing of a program outlives its team, also in a group of its own', async (t) => {
@@ -212,7 +216,7 @@ t.test('nothing of a program outlives its team, also in a group of its own', asy
     const pids = [pidIn(done(), 'began'), pidIn(done(), 'child')]
     t.same(pids.map(isAlive), [true, true])
     await team.close()
-    t.same(pids.map(isAlive), [false, false])
+    await gone(...pids)
   }
 })
 
@@ -271,7 +275,7 @@ for (const [fault, message] of [
       error: { code: 'AGENT_FAILED', message },
     })
     await team.close()
-    t.notOk(isAlive(pidIn(done(), 'began')))
+    await gone(pidIn(done(), 'began'))
   })
 
 for (const [prompt, message] of [
@@ -305,7 +309,7 @@ async function afterKill(t: Test, prompt: string, until: RegExp | 'asked', idemp
   child.kill('SIGKILL')
   await once(child, 'exit')
   const before = pidIn(done(), 'began')
-  while (isAlive(before)) await new Promise((resolve) => setTimeout(resolve, 10))
+  await gone(before)
   const next = open()
   await next.start()
   return { run: next.getRun('one')!, done }

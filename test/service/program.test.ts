@@ -61,6 +61,7 @@ t.test('a command that does not exist is wrong usage, and the help names those t
     'questions',
     'answer',
     'mcp',
+    'acp',
     'cluster',
     'log',
   ])

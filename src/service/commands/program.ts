@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { EXIT, exitCodeOf, failureWords } from '../shared/failure.ts'
+import type { AcpFlags } from './acp.ts'
 import type { ClusterFlags } from './cluster.ts'
 import type { EvalFlags } from './eval.ts'
 import type { LogCompactFlags, LogRepairFlags } from './log.ts'
@@ -266,6 +267,13 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .option('--wait <ms>', 'time for which a call waits for the end of its task; 20000', milliseconds)
     .option('--approve-own', 'lets that program approve calls of tools in its own tasks: only if it asks a person')
     .action(async (files: string[], flags: McpFlags) => end((await import('./mcp.ts')).mcp(files, flags, surroundings)))
+
+  program
+    .command('acp')
+    .description('serve a team by the Agent Client Protocol over stdin and stdout, for the editor that starts this')
+    .argument('<team-file>', 'a .ts, .js or .yaml file')
+    .option('--approve-own', 'lets the person at the editor approve calls of tools in its own runs')
+    .action(async (file: string, flags: AcpFlags) => end((await import('./acp.ts')).acp(file, flags, surroundings)))
 
   const cluster = program.command('cluster').description('look after the processes of a team that runs over several')
   const clusterEnv = ['--cluster-env <name>', 'environment variable with the URL of the PostgreSQL'] as const
