@@ -340,26 +340,56 @@ const deaths: [tool: string, input: object, effect: RegExp, points: [die: string
   ],
 ]
 
+/** Lives that a service has, one after the other, in one folder: what it said, and what the server did. */
+async function lived(
+  t: Test,
+  serverFor: (file: string) => McpServer | Promise<McpServer>,
+  tool: string,
+  input: object,
+) {
+  const folder = mkdtempSync(join(tmpdir(), 'dramatis-held-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  const { file, keys } = ledger(t)
+  const server = await serverFor(file)
+  const life = async (death: string) => {
+    const args = [held, join(folder, 'log'), JSON.stringify(server), tool, JSON.stringify(input), death]
+    const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'ignore'] })
+    const said = child.stdout.toArray()
+    const [code, signal] = (await once(child, 'exit')) as [number | null, string | null]
+    return { code, signal, said: (await said).join('') }
+  }
+  return { life, keys }
+}
+
+/** Kills the first life, and has the second one end. */
+async function killed(t: Test, { life, keys }: Awaited<ReturnType<typeof lived>>, die: string, effect: RegExp) {
+  t.match(await life(die), { signal: 'SIGKILL' })
+  const { said, code } = await life('')
+  t.equal(code, 0)
+  const { outcomes } = JSON.parse(said) as { outcomes: Call[] }
+  const isUnknown = outcomes[0]?.code === 'OUTCOME_UNKNOWN'
+  return { said, isUnknown, effects: keys().filter((line) => effect.test(line)).length }
+}
+
 for (const [tool, input, effect, points] of deaths)
   for (const [die, mayBeUnknown] of points)
     t.test(`${tool}: a service that is killed (${die}) goes on, and does nothing twice`, async (t) => {
-      const folder = mkdtempSync(join(tmpdir(), 'dramatis-held-'))
-      t.teardown(() => rmSync(folder, { recursive: true, force: true }))
-      const { file, keys } = ledger(t)
-      const url = await modernHttp(t, file)
-      const life = async (death: string) => {
-        const args = [held, join(folder, 'log'), url, tool, JSON.stringify(input), death]
-        const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'ignore'] })
-        const said = child.stdout.toArray()
-        const [code, signal] = (await once(child, 'exit')) as [number | null, string | null]
-        return { code, signal, said: (await said).join('') }
-      }
-      t.match(await life(die), { signal: 'SIGKILL' })
-      const { said, code } = await life('')
-      t.equal(code, 0)
-      const { outcomes } = JSON.parse(said) as { outcomes: Call[] }
-      const isUnknown = outcomes[0]?.code === 'OUTCOME_UNKNOWN'
+      const lives = await lived(t, async (file) => ({ url: await modernHttp(t, file) }), tool, input)
+      const { said, isUnknown, effects } = await killed(t, lives, die, effect)
       t.equal(isUnknown, mayBeUnknown, said)
-      const effects = keys().filter((line) => effect.test(line)).length
-      t.ok(isUnknown ? effects <= 1 : effects === 1, keys().join())
+      t.ok(isUnknown ? effects <= 1 : effects === 1, lives.keys().join())
     })
+
+for (const [era, die, mayBeUnknown] of [
+  ['2026', 'asked', false],
+  ['2026', 'answered', false],
+  ['2025', 'asked', true],
+  ['2025', 'answered', true],
+] as const)
+  t.test(`over stdio in ${era}: a service that is killed (${die}) does nothing twice`, async (t) => {
+    const server = (file: string): McpServer => ({ command: process.execPath, args: [modern, file], era })
+    const lives = await lived(t, server, 'deploy', { to: 'here' })
+    const { said, isUnknown, effects } = await killed(t, lives, die, /^deployed/)
+    t.equal(isUnknown, mayBeUnknown, said)
+    t.equal(effects, mayBeUnknown ? 0 : 1, lives.keys().join())
+  })
