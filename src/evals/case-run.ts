@@ -11,8 +11,7 @@ type Told = {
 }
 
 const THREAD = 'case'
-/** A question has nothing to wait for: nobody will answer it. */
-const CANCELLED = 'The case has no answer to a question.'
+type Asked = Extract<RuntimeEvent, { type: 'question' }>
 
 /** Plays a case once. Rejects with `ConfigurationError` for options that no team can have. */
 export async function playCase(
@@ -21,7 +20,8 @@ export async function playCase(
   repeat: number,
   signal?: AbortSignal,
 ): Promise<EvalRun> {
-  const { stateManagement: _, ...fresh } = options()
+  // A case leaves nothing behind.
+  const { stateManagement: _log, conversations: _store, ...fresh } = options()
   const team = createTeam(fresh)
   const inputs = typeof each.input === 'string' ? [each.input] : each.input
   const told: Told = { messages: [], calls: [], models: [], handoffs: [], questions: [], alarms: [] }
@@ -40,6 +40,7 @@ export async function playCase(
       for await (const event of run.events()) {
         if (event.type === 'message.dead') deadLetters += 1
         else if (event.type === 'question') people.asked(event, run)
+        else if (event.type === 'question.voted') people.voted(event.questionId, run)
         else tell(event, told, calls)
       }
       result = await run.result
@@ -79,6 +80,7 @@ class People {
   readonly #team: MultiAgentPattern<string>
   readonly #answers: EvalAnswer[]
   readonly #told: Told
+  readonly #open = new Map<string, { event: Asked; told: { answer: string | null } }>()
   unanswered: EvalRun['error'] | undefined
 
   constructor(team: MultiAgentPattern<string>, answers: EvalAnswer[], told: Told) {
@@ -87,22 +89,35 @@ class People {
     this.#told = told
   }
 
-  asked(event: Extract<RuntimeEvent, { type: 'question' }>, run: Run<unknown>): void {
-    const { questionId, agent, kind, text, tool } = event
+  asked(event: Asked, run: Run<unknown>): void {
+    const { questionId, agent, kind, text } = event
+    const told = { agent, kind, text, answer: null }
+    this.#told.questions.push(told)
+    this.#open.set(questionId, { event, told })
+    this.#answer(questionId, run)
+  }
+
+  /** Answers again, if an approval needs the yes of several people. */
+  voted(questionId: string, run: Run<unknown>): void {
+    if (run.questions.some((question) => question.questionId === questionId)) this.#answer(questionId, run)
+  }
+
+  #answer(questionId: string, run: Run<unknown>): void {
+    const { event, told } = this.#open.get(questionId)!
+    const { agent, tool, text } = event
     const at = this.#answers.findIndex((each) => (each.agent ?? agent) === agent && (each.tool ?? tool) === tool)
     const [found] = at === -1 ? [] : this.#answers.splice(at, 1)
-    const said = found && (typeof found.answer === 'string' ? found.answer : JSON.stringify(found.answer))
-    this.#told.questions.push({ agent, kind, text, answer: said ?? null })
-    if (!found) return this.#fails(run, `Agent "${agent}" asks: ${text}`)
+    if (!found) return this.#fails(run, `The case has no answer to a question. Agent "${agent}" asks: ${text}`)
     const { answer, by } = found
+    told.answer = typeof answer === 'string' ? answer : JSON.stringify(answer)
     this.#team
       .answer(questionId, answer as string, by === undefined ? {} : { by: { id: by } })
       .catch((error: unknown) => this.#fails(run, `The answer to "${text}" was refused: ${describe(error)}`))
   }
 
-  #fails(run: Run<unknown>, why: string): void {
-    this.unanswered ??= { code: 'UNANSWERED', message: `${CANCELLED} ${why}` }
-    void run.cancel(CANCELLED)
+  #fails(run: Run<unknown>, message: string): void {
+    this.unanswered ??= { code: 'UNANSWERED', message }
+    void run.cancel(message)
   }
 }
 

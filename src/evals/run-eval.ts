@@ -141,7 +141,11 @@ class Played {
       if (first !== null) reasons.push(`Gate "${gate}" held in ${held} of ${of} runs. First: ${first}`)
     for (const { scorer, atLeast } of scorers) {
       const means = [...meansOf(results, scorer.name).values()]
-      if (means.length === 0) continue
+      if (means.length === 0) {
+        if (atLeast !== undefined)
+          reasons.push(`Score "${scorer.name}" is that of no case; at least ${atLeast} is wanted.`)
+        continue
+      }
       const interval = intervalOf(means)
       intervals.set(scorer.name, interval)
       if (atLeast !== undefined && interval.low < atLeast)
@@ -156,6 +160,8 @@ class Played {
           scorers.map(({ scorer }) => scorer.name),
         )
       : null
+    if (compared && Object.keys(compared).length === 0 && scorers.length > 0)
+      reasons.push('The earlier report has no case and score of this suite.')
     for (const [scorer, { difference, p }] of Object.entries(compared ?? {}))
       if (difference < -bounds.margin && p < bounds.alpha)
         reasons.push(`Score "${scorer}" is worse by ${shown(-difference)} (p ${shown(p)}).`)

@@ -1,5 +1,5 @@
 /** Suites: what is played and told, gates, scores, comparisons, reports, and what breaks a suite. */
-import { writeFileSync } from 'node:fs'
+import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { z } from 'zod'
@@ -50,7 +50,7 @@ const model: ModelClient = {
   },
 }
 
-const tool = (name: string, approval: boolean) =>
+const tool = (name: string, approval: boolean | { quorum: number }) =>
   defineTool({
     name,
     description: 'Does it.',
@@ -103,6 +103,25 @@ t.test('a question without an answer fails the case at once', async (t) => {
   const another = await evalRun(team, { input: 'use pay lamp', answers: [{ tool: 'find', answer: 'yes' }] })
   t.equal(another.error?.code, 'UNANSWERED')
   t.rejects(expectRun(run), /has an answer: UNANSWERED/)
+})
+
+t.test('an approval by several people takes an answer of each', async (t) => {
+  const rule = { quorum: 2 }
+  const agents = [{ name: 'ann', systemPrompt: 'Talk.', tools: [tool('pay', rule)] }]
+  const yes = (by: string) => ({ tool: 'pay', answer: { approved: true }, by })
+  const given = { ...team, agents }
+  const run = await evalRun(given, { input: 'use pay lamp', answers: [yes('bob'), yes('cid')] })
+  t.match(run, { success: true, calls: [{ tool: 'pay', error: null }] })
+  const one = await evalRun(given, { input: 'use pay lamp', answers: [yes('bob')] })
+  t.match(one, { success: false, error: { code: 'UNANSWERED', message: /has no answer/ } })
+})
+
+t.test('a case leaves nothing behind', async (t) => {
+  const path = join(folderOf(t), 'log')
+  const conversations = { load: async () => t.fail('it was read'), save: async () => t.fail('it was written') }
+  const run = await evalRun({ ...team, stateManagement: { path }, conversations } as never, { input: ['Hi.', 'Yes.'] })
+  t.ok(run.success)
+  t.notOk(existsSync(path))
 })
 
 t.test('a case may be a conversation', async (t) => {
@@ -208,6 +227,8 @@ t.test('a suite passes or fails by its gates and scores', async (t) => {
   )
   const low = await outcome({ cases, scorers: [{ scorer: exact(), atLeast: 0.3 }] })
   t.match(low, { verdict: 'failed', reasons: [/"exact" is 0\.500, and with 95 % not below 0\.0\d\d; at least 0\.3/] })
+  const none = await outcome({ scorers: [{ scorer: exact(), atLeast: 0.3 }] })
+  t.match(none, { verdict: 'failed', reasons: [/"exact" is that of no case/] })
   const wrong = await outcome({ cases: [{ id: 'a', input: 'yes', gates: [called('pay')] }, cases[1]!] })
   t.match(wrong.reasons, [
     /Gate "called pay" held in 0 of 1 runs\. First: case "a", repeat 1: "pay" was called 0 times/,
@@ -225,6 +246,8 @@ t.test('a score is compared with that of an earlier report, or of another suite'
   t.match(worse.compared, { exact: { difference: -1, n: 8 }, always: { difference: 0, p: 1 } })
   t.match(worse, { verdict: 'failed', reasons: [/"exact" is worse by 1\.000 \(p 0\.016\)/] })
   t.equal((await outcome({ cases, scorers }, { against: before, margin: 1 })).verdict, 'passed')
+  const other = await outcome({ cases: [{ id: 'other', input: 'yes' }], scorers }, { against: before })
+  t.match(other.reasons, [/has no case and score of this suite/])
   t.equal((await outcome({ cases: better, scorers }, { against: { team, cases, scorers } })).verdict, 'passed')
 })
 
