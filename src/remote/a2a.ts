@@ -62,15 +62,18 @@ export class A2aPeer implements RemotePeer {
           if (task.id === undefined) await prompt.note({ sent: true }, { mayHaveRun: !isOnce })
           signal.throwIfAborted()
           const events = message ? this.#said(message, streams, signal) : this.#followed(task.id!, streams, signal)
+          let isHeard = false
           for await (const event of events) {
             contact = systemClock.monotonic()
             tries = 0
-            message = undefined
+            isHeard = true
             yield* await task.take(event)
             if (task.isSettled) break
           }
-          if (!task.isSettled && task.id !== undefined)
-            yield* await task.take({ task: await this.#now(task.id, signal) })
+          if (!isHeard && task.id === undefined) throw new LostError('its answer ended before it began')
+          if (task.id === undefined && !task.isSettled) throw this.#line.failed('answers with neither a task nor words')
+          message = undefined
+          if (!task.isSettled) yield* await task.take({ task: await this.#now(task.id!, signal) })
         } catch (error) {
           if (signal.aborted) throw error
           const isKnown = task.id !== undefined

@@ -117,6 +117,16 @@ t.test('an agent that refuses, is away or cannot be understood is named, with wh
     supportedInterfaces: [{ protocolBinding: 'JSONRPC', protocolVersion: '1.0', url: 'http://elsewhere.example/a2a' }],
   }))
   t.match(await error({ url: away, auth }), { message: /leads to http:\/\/elsewhere.*not given the token/ })
+  const { url: mute } = await plain(t, () => ({}))
+  t.match(await error(mute), { message: /answers with neither a task nor words/ })
+  const { url: empty, heard } = await plain(
+    t,
+    (_method, _params, response) => void response.setHeader('content-type', 'text/event-stream').end(),
+    [],
+    true,
+  )
+  t.match(await error(empty), { message: /OutcomeUnknownError.*ended before it began/ })
+  t.equal(heard.filter(({ method }) => method === 'SendStreamingMessage').length, 1)
   const wrong = (remote: object) => () => desk(t, 'http://a', { agents: [{ name: 'legal', remote: remote as never }] })
   t.throws(wrong({}), { code: 'CONFIGURATION', message: /remote.*one of acp and a2a/ })
   t.throws(wrong({ a2a: 'file:///x' }), { message: /remote\.a2a/ })
@@ -150,13 +160,13 @@ async function peer(t: Test, answer: Answer) {
 }
 
 /** A plain agent that polls: `task` is its answer for each method but the card. */
-const plain = (t: Test, task: Answer, extensions: object[] = []) => {
+const plain = (t: Test, task: Answer, extensions: object[] = [], streaming = false) => {
   const made = peer(t, (method, params, response) => {
     if (method !== 'card') return task(method, params, response)
     const interfaces = [
       { protocolBinding: 'JSONRPC', protocolVersion: '1.0', url: `http://${response.req.headers.host}` },
     ]
-    return { supportedInterfaces: interfaces, capabilities: { extensions } }
+    return { supportedInterfaces: interfaces, capabilities: { extensions, streaming } }
   })
   return made
 }
