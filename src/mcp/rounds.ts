@@ -163,7 +163,8 @@ export async function elicited(server: string, params: Fields, { ask }: Context,
     if (mode === 'url') return await opened(words, url, ask, key)
     if (isForm) {
       const answer = await ask(words, { form: requestedSchema as Fields, ...(key && { key }) })
-      return answer === 'no' ? DECLINED : { action: 'accept', content: JSON.parse(answer) as Fields }
+      if (answer === 'no') return DECLINED
+      return { action: 'accept', content: { ...defaultsIn(properties), ...(JSON.parse(answer) as Fields) } }
     }
     const answer = await ask(words, { choices: ['yes', 'no'], ...(key && { key }) })
     return answer === 'no' ? DECLINED : { action: 'accept', content: {} }
@@ -172,6 +173,15 @@ export async function elicited(server: string, params: Fields, { ask }: Context,
     throw error
   }
 }
+
+/** Values of the fields that a person leaves out (SEP-1034). */
+const defaultsIn = (properties: Fields): Fields =>
+  Object.fromEntries(
+    Object.entries(properties).flatMap(([name, field]) => {
+      const { default: value }: Fields = Object(field)
+      return value === undefined ? [] : [[name, value]]
+    }),
+  )
 
 const DECLINED = { action: 'decline' }
 

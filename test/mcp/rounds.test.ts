@@ -58,6 +58,21 @@ t.test(
   },
 )
 
+t.test('a field that a person leaves out has its default', async (t) => {
+  const server = await plainHttp(t)
+  const properties = { to: { type: 'string' }, dry: { type: 'boolean', default: false } }
+  const params = { message: 'Where?', requestedSchema: { type: 'object', properties } }
+  let answer: unknown
+  server.said = (_method, { inputResponses }: { inputResponses?: unknown }) => {
+    answer = inputResponses
+    if (answer) return { content: [] }
+    return { resultType: 'input_required', inputRequests: { q: { method: 'elicitation/create', params } } }
+  }
+  const { call } = await connected(t, { url: server.url })
+  await call('echo', {}, { ask: async () => '{"to":"here"}' })
+  t.same(answer, { q: { action: 'accept', content: { to: 'here', dry: false } } })
+})
+
 t.test('a server that never has enough is given up', async (t) => {
   const { file } = ledger(t)
   const { run } = await called(t, { url: await modernHttp(t, file) }, 'endless', {})
