@@ -86,6 +86,7 @@ const LINES: readonly [lines: number, what: string][] = [
   [50, 'servers of tokens for MCP'],
   [90, 'wrong answers by MCP, and forms, names and polls that its clients take'],
   [110, 'servers of MCP that are away while a task runs, ask for calls given up, or ask too much'],
+  [20, 'an answer that an owner has given and could not tell of'],
   [1_330, 'suites of cases: gates, scores with intervals, comparisons, reports, a command and a harness'],
   [110, 'events of model servers line by line, calls sent twice, choices in turn, ends cut off'],
   [70, 'the next message of a thread after an answer that came before its handoff had ended'],

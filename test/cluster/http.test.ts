@@ -324,6 +324,16 @@ t.test('HTTP from any process', { skip: !bin && 'no PostgreSQL is installed here
       const [question] = await run.questions()
       await t.rejects(run.answer('none', 'yes'), { code: 'CONFIGURATION', details: { path: 'questionId' } })
       await run.answer(question!.questionId, 'yes', { by: { id: 'ann' } })
+      await run.answer(question!.questionId, 'yes', { by: { id: 'ann' } }) // as when its owner could not say that it has it
+      for (const [answer, by] of [
+        ['no', { id: 'ann' }],
+        ['yes', { id: 'bob' }],
+        ['yes', undefined],
+      ] as const)
+        await t.rejects(run.answer(question!.questionId, answer, { ...(by && { by }) }), {
+          code: 'CONFIGURATION',
+          details: { how: 'answered' },
+        })
       t.equal((await run.result()).finalOutput, 'order: yes')
       const other = await two.team.launch('order', { runId: idAt(owner, 'cancelled') })
       await (await one.team.getRun(other.id))!.cancel('enough')

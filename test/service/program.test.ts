@@ -54,6 +54,7 @@ t.test('a command that does not exist is wrong usage, and the help names those t
     'chat',
     'top',
     'rehearse',
+    'eval',
     'trace',
     'replay',
     'runs',

@@ -206,7 +206,9 @@ export class TeamShard implements Shard {
     }
     if (sent.ask === 'answer') {
       await untilAsked(run, sent.questionId)
-      await run.answer(sent.questionId, sent.answer, sent.options)
+      await run.answer(sent.questionId, sent.answer, sent.options).catch(async (error: unknown) => {
+        if (!(await hasAnswer(run, sent))) throw error
+      })
     }
     if (sent.ask !== 'status') await this.#team.flush()
     return run.status
@@ -227,6 +229,21 @@ export class TeamShard implements Shard {
     this.#launching.set(id, launching)
     return launching
   }
+}
+
+/** Checks whether a question has that very answer: an earlier owner may have given it, and not have come to say so. */
+async function hasAnswer(
+  run: NonNullable<ReturnType<ShardTeam['getRun']>>,
+  sent: Extract<SentAsk, { ask: 'answer' }>,
+): Promise<boolean> {
+  const { questionId, answer, options: { by } = {} } = sent
+  const said = typeof answer === 'string' ? answer : answer.approved ? 'yes' : 'no'
+  for await (const event of run.events({ types: ['question.closed'], follow: false })) {
+    if (event.type !== 'question.closed' || event.questionId !== questionId) continue
+    const people = (event.by ?? []).map(({ id }) => id)
+    return event.answer === said && (by ? people.includes(by.id) : people.length === 0)
+  }
+  return false
 }
 
 /**
