@@ -278,6 +278,11 @@ export class OpenPrompt {
       const answer = await this.#decided(step, { more: [...more.keys()], approvers }, signal)
       const picked = typeof answer === 'string' ? answer : answer.answer
       const optionId = picked === YES ? once : picked === NO ? reject : more.get(picked)
+      if (picked === YES && once === undefined)
+        this.#prompt.log.warn(
+          { offered: [...more.keys()] },
+          'the agent offers no way to allow a call once: answer by a choice',
+        )
       return optionId === undefined ? CANCELLED : { outcome: { outcome: 'selected', optionId } }
     } catch (error) {
       if (!signal.aborted)

@@ -1,4 +1,4 @@
-/** Somebody who has installed no engine of a cluster, and nothing of MCP: what it says names the packages. */
+/** Somebody who has installed no engine of a cluster, and nothing of MCP and ACP: what it says names the packages. */
 import { createTeam } from 'dramatis'
 import { httpApi } from 'dramatis/http'
 
@@ -13,4 +13,7 @@ const headers = { 'content-type': 'application/json' }
 console.log(
   await (await api.fetch(new Request('http://localhost/mcp', { method: 'POST', headers, body: '{}' }))).text(),
 )
+const acp = { command: 'opencode', cwd: process.cwd() }
+const coders = createTeam({ agents: [{ name: 'coder', remote: { acp } }], orchestration: { strategy: 'sequential' } })
+await coders.start().catch(({ message }) => console.log(message))
 process.exit()

@@ -262,14 +262,14 @@ t.test('an idempotent task goes on in the next program, in its session if that l
 
 for (const [fault, message] of [
   ['initialize dies', /ended at initialize: it exited with code 3; its last words on stderr: no way past initialize/],
-  ['initialize hangs', /did not answer initialize within 1500 ms \(startMs\)/],
+  ['initialize hangs', /did not answer initialize within 5000 ms \(startMs\)/],
   ['version', /speaks version 7 of the protocol; 1 is needed/],
   ['session/new dies', /ended at session\/new: it exited with code 3/],
-  ['session/new hangs', /did not answer session\/new within 1500 ms/],
+  ['session/new hangs', /did not answer session\/new within 5000 ms/],
   ['auth', /refuses session\/new: Authentication required\. Log in with the program itself \(coder login\)/],
 ] as const)
   t.test(`a handshake that fails ends the task alone: ${fault}`, async (t) => {
-    const { team, done } = desk(t, { startMs: 1_500 }, { fault })
+    const { team, done } = desk(t, { startMs: /hangs/.test(fault) ? 5_000 : 60_000 }, { fault })
     t.match(await (await team.launch('say:hello')).result, {
       success: false,
       error: { code: 'AGENT_FAILED', message },
@@ -287,7 +287,7 @@ for (const [prompt, message] of [
   ['nonsense', /OutcomeUnknownError: .*: it sends more than 10000 lines that are no message/],
 ] as const)
   t.test(`what a program does wrong ends its task, and what comes after it works: ${prompt}`, async (t) => {
-    const { team } = desk(t, { idleMs: 1_000, cancelMs: 500 })
+    const { team } = desk(t, { idleMs: prompt === 'hang' ? 1_000 : 60_000, cancelMs: 500 })
     t.match(await (await team.launch(prompt)).result, { success: false, error: { code: 'AGENT_FAILED', message } })
     t.match(await (await team.launch('say:again')).result, { finalOutput: 'again' })
   })

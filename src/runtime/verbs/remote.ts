@@ -8,8 +8,6 @@ import type { RemoteAnswer, RemoteRequest } from '../../actors/definition/assign
 import type { ModelClient } from '../../actors/definition/model.ts'
 import { REMOTE, type Verb } from '../../actors/definition/role.ts'
 import { notesOf, type ToolContext } from '../../actors/definition/tool.ts'
-import { A2aPeer } from '../../remote/a2a.ts'
-import { AcpPeer } from '../../remote/acp.ts'
 import { PATH, placeOf, type RemotePeer, type RemotePrompt } from '../../remote/role.ts'
 import { environment } from '../../shared/environment.ts'
 import { ConfigurationError, DramatisError, ToolFailedError } from '../../shared/errors.ts'
@@ -55,7 +53,7 @@ export class Remotes {
   readonly #tools: HostTools
   readonly #ask: AskPerson
   readonly #pauses: DeadlinePauses
-  readonly #peers = new Map<object, RemotePeer>()
+  readonly #peers = new Map<object, Promise<RemotePeer>>()
   /** Prompts that are under way, by their marks. */
   readonly #open = new Map<string, { readonly agent: Agent; readonly run: RunState }>()
 
@@ -67,8 +65,8 @@ export class Remotes {
   }
 
   /** Rejects with `ConfigurationError` where the agent that plays the role cannot be reached from here. */
-  ready(agent: Agent): Promise<void> {
-    return this.#peerOf(agent).ready()
+  async ready(agent: Agent): Promise<void> {
+    return (await this.#peerOf(agent)).ready()
   }
 
   verbs(options: Omit<GatewayOptions, 'resolve'>): [Verb, HostVerb][] {
@@ -87,9 +85,8 @@ export class Remotes {
         const inSession = (id: string) => {
           session = id
         }
-        const client = {
-          complete: () => this.#peerOf(caller.agent).prompt(this.#promptOf(caller, request, context, inSession)),
-        }
+        const peer = await this.#peerOf(caller.agent)
+        const client = { complete: () => peer.prompt(this.#promptOf(caller, request, context, inSession)) }
         clients.set(caller.callId, client)
         const mark = markOf(promptIdOf(caller))
         this.#open.set(mark, caller)
@@ -133,14 +130,18 @@ export class Remotes {
   }
 
   async close(): Promise<void> {
-    await Promise.all(Array.from(this.#peers.values(), (peer) => peer.close()))
+    await Promise.all(Array.from(this.#peers.values(), async (peer) => (await peer).close()))
   }
 
-  #peerOf({ name, settings: { remote, env } }: Agent): RemotePeer {
+  /** A protocol is loaded where a role has it. */
+  #peerOf({ name, settings: { remote, env } }: Agent): Promise<RemotePeer> {
     if (!remote) throw new ConfigurationError(`Agent "${name}" is played here.`, { path: REMOTE, agent: name })
-    const peer =
-      this.#peers.get(remote) ??
-      (remote.acp ? new AcpPeer(name, remote.acp, () => picked(environment(), env)) : new A2aPeer(name, remote.a2a))
+    const made = async (): Promise<RemotePeer> => {
+      const { acp, a2a } = remote
+      if (!acp) return new (await import('../../remote/a2a.ts')).A2aPeer(name, a2a)
+      return new (await import('../../remote/acp.ts')).AcpPeer(name, acp, () => picked(environment(), env))
+    }
+    const peer = this.#peers.get(remote) ?? made()
     this.#peers.set(remote, peer)
     return peer
   }

@@ -34,7 +34,10 @@ const INVALID = -32_602
 interface Open {
   /** Aborted by the client. */
   readonly cancel: AbortController
-  found?: FoundTask
+  found?: FoundTask | undefined
+  /** Resolves when it is over. */
+  readonly over: Promise<void>
+  end(): void
 }
 
 export function agentOf(
@@ -47,6 +50,19 @@ export function agentOf(
   /** Sessions whose last run waits for an answer in words. */
   const waiting = new Map<string, { readonly found: FoundTask; readonly question: Asked; readonly seq: number }>()
   const fault = (code: number, message: string) => new acp.RequestError(code, message)
+
+  const opened = (sessionId: string, found?: FoundTask): Open => {
+    let end = () => {}
+    const over = new Promise<void>((resolve) => {
+      end = () => {
+        open.delete(sessionId)
+        resolve()
+      }
+    })
+    const state = { cancel: new AbortController(), found, over, end }
+    open.set(sessionId, state)
+    return state
+  }
 
   const updater = (client: Client, sessionId: string) => (update: Acp.SessionUpdate) =>
     client.notify(to.session.update, { sessionId, update })
@@ -140,11 +156,12 @@ export function agentOf(
     client: Client,
     gone: AbortSignal,
   ): Promise<Acp.PromptResponse> => {
-    if (open.has(sessionId))
+    const before = open.get(sessionId)
+    if (before && !before.cancel.signal.aborted)
       throw fault(INVALID, `Session "${sessionId}" works on a prompt. Cancel it, or wait for its end.`)
-    const state: Open = { cancel: new AbortController() }
+    await before?.over // its editor cancels it, and goes on at once
+    const state = opened(sessionId)
     const { signal } = state.cancel
-    open.set(sessionId, state)
     const stop = onAbort(gone, () => state.cancel.abort())
     try {
       const { found, after } = await begin(sessionId, textOf(prompt))
@@ -157,7 +174,7 @@ export function agentOf(
       throw error instanceof acp.RequestError ? error : fault(-32_603, describe(error))
     } finally {
       stop()
-      open.delete(sessionId)
+      state.end()
     }
   }
 
@@ -171,7 +188,12 @@ export function agentOf(
       const found = await tasks.find(id, caller, [])
       await update({ sessionUpdate: 'user_message_chunk', content: { type: 'text', text: found.run.query } })
       if (!isOver(found.run)) {
-        void follow(client, sessionId, found, { signal: ending }).catch(() => {}) // the client hears of it no more
+        if (open.has(sessionId)) break // its prompt tells it
+        const { cancel, end } = opened(sessionId, found)
+        // the client hears of its end no more
+        void follow(client, sessionId, found, { signal: cancel.signal })
+          .catch(() => {})
+          .finally(end)
         break
       }
       for await (const told of storyOf(found, { signal: ending, follow: false }))
@@ -192,8 +214,8 @@ export function agentOf(
     .onRequest(of.session.prompt, ({ params, client, signal }) => prompted(params, client, signal))
     .onNotification(of.session.cancel, async ({ params }) => {
       const { cancel, found } = open.get(params.sessionId) ?? {}
-      if (found) await cancelled(found, 'cancelled by the editor')
       cancel?.abort()
+      if (found) await cancelled(found, 'cancelled by the editor')
     })
 }
 

@@ -157,15 +157,18 @@ t.test('a cancelled prompt ends so, also while it asks', async (t) => {
     await t.rejects(prompt('say more'), { code: -32_602 })
     while (!(await isAt())) await new Promise(setImmediate)
     await agent.notify(of.session.cancel, { sessionId })
+    const next = prompt('say again') // an editor does not wait
     t.same(await ended, { stopReason: 'cancelled' })
+    t.same(await next, { stopReason: 'end_turn' })
   }
   gate.resolve()
   t.same(done, [])
-  t.match(await team.listRuns(), [{ status: 'aborted' }, { status: 'aborted' }])
+  const ends = (await team.listRuns()).map(({ status }) => status)
+  t.same(ends.filter((status) => status === 'aborted').length, 2)
 })
 
 t.test('a session loads: what was said comes again, and a stranger finds none', async (t) => {
-  const { open } = await served(t)
+  const { open, team } = await served(t)
   const first = await open()
   await first.prompt('say hello')
   await first.prompt('use find lamp')
@@ -179,26 +182,34 @@ t.test('a session loads: what was said comes again, and a stranger finds none', 
   t.equal(next.told.filter(({ sessionUpdate }) => sessionUpdate === 'tool_call').length, 1)
   await next.agent.request(of.session.prompt, { sessionId, prompt: [{ type: 'text', text: 'recall' }] })
   t.match(next.text(), /say hello\|use find lamp\|recall/)
-  await t.rejects(next.agent.request(of.session.load, { sessionId: 's_other', cwd: '/', mcpServers: [] }), {
-    code: -32_002,
-  })
+  await team.execute('say something', { threadId: 's_eves', caller: 'eve' })
+  for (const other of ['s_none', 's_eves'])
+    await t.rejects(next.agent.request(of.session.load, { sessionId: other, cwd: '/', mcpServers: [] }), {
+      code: -32_002,
+      message: `There is no session "${other}" here.`,
+    })
 })
 
-t.test('a session loads after a restart, and goes on with the run that was under way', async (t) => {
-  const state = { path: join(t.testdir(), 'log') }
-  const first = await served(t, { state })
-  const before = await first.open(() => new Promise(() => {}))
-  const cut = before.prompt('use buy lamp')
-  while (before.asked.length === 0) await new Promise(setImmediate)
-  await first.team.flush()
-  await first.team.close()
-  await t.rejects(cut, { code: -32_603 })
-  const { open, done } = await served(t, { state })
-  const next = await open()
-  await next.agent.request(of.session.load, { sessionId: before.sessionId, cwd: '/', mcpServers: [] })
-  while (!/result: {"done":"lamp"}/.test(next.text())) await new Promise(setImmediate)
-  t.same(done, ['buy lamp'])
-})
+for (const isCancelled of [false, true])
+  t.test(`a run goes on when its session loads after a restart, and can be cancelled: ${isCancelled}`, async (t) => {
+    const state = { path: join(t.testdir(), 'log') }
+    const first = await served(t, { state })
+    const before = await first.open(() => new Promise(() => {}))
+    const cut = before.prompt('use buy lamp')
+    while (before.asked.length === 0) await new Promise(setImmediate)
+    await first.team.flush()
+    await first.team.close()
+    await t.rejects(cut, { code: -32_603 })
+    const { open, done, team } = await served(t, { state })
+    const next = await open(() => (isCancelled ? new Promise(() => {}) : picked('yes')))
+    const { sessionId } = before
+    await next.agent.request(of.session.load, { sessionId, cwd: '/', mcpServers: [] })
+    while (next.asked.length === 0) await new Promise(setImmediate)
+    if (isCancelled) await next.agent.notify(of.session.cancel, { sessionId })
+    while ((await team.listRuns())[0]!.status !== (isCancelled ? 'aborted' : 'finished'))
+      await new Promise(setImmediate)
+    t.same(done, isCancelled ? [] : ['buy lamp'])
+  })
 
 t.test('dramatis acp speaks nothing but the protocol on stdout, and ends when its editor leaves', async (t) => {
   const effects = join(t.testdir(), 'effects')
