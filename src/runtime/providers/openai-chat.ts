@@ -385,6 +385,8 @@ export class ChatAnswer extends OpenAIAnswer {
     const nothing = { reason: 'invalid_answer', code: 'no_parts' } as const
     if (this.#choices === 0) throw this.again('answered without any choice', nothing)
     if (!this.#spoke) throw this.again('answered without a message', nothing)
+    if (this.#otherParts.size > 0 && !this.#hasText && this.#calls.all.length === 0)
+      throw this.wrong('answered with nothing but parts of types that are not known', 'foreign_part')
     const { finishReason, warning } = this.#end()
     for (const toolCall of this.#calls.all) {
       if (toolCall.name === '') throw this.wrong('called a tool without its name', 'half_part')
