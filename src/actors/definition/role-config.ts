@@ -208,7 +208,7 @@ export interface RemotePermission {
  * @example
  * const coder: AgentRole = {
  *   name: 'coder',
- *   remote: { acp: { command: 'opencode', args: ['acp'], cwd: '/work/shop', env: { PATH: process.env.PATH! } } },
+ *   remote: { acp: { command: 'opencode', args: ['acp'], cwd: '/srv/shop', env: { PATH: process.env.PATH! } } },
  * }
  */
 export interface AcpAgent {
