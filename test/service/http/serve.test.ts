@@ -52,7 +52,7 @@ t.test('a second signal leaves at once', async (t) => {
 t.test('with --token-env each request needs the token; several teams have names', async (t) => {
   const args = ['one=patient-team', 'two=patient-team', '--token-env', 'SERVE_TOKEN']
   const { url, stderr } = await serving(t, args, { SERVE_TOKEN: TOKEN })
-  t.match(stderr(), /approveOwn is off; --approve-own turns it on/)
+  await until(() => /approveOwn is off; --approve-own turns it on/.test(stderr()))
   const unknown = await fetch(`${url}/api/tasks`)
   t.equal(unknown.status, 401)
   t.equal(unknown.headers.get('keep-alive'), 'timeout=75', 'longer than proxies keep idle connections')
