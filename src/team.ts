@@ -16,7 +16,7 @@ import type { AgentInstance } from './runtime/team/agent-instance.ts'
 import { Commons } from './runtime/team/commons.ts'
 import type { TeamKit } from './runtime/team/provision.ts'
 import { TeamRuntime } from './runtime/team/team.ts'
-import { callingFile } from './shared/calling-file.ts'
+import { callingFile, PLACE } from './shared/calling-file.ts'
 import { reading } from './shared/checks.ts'
 
 /** Options of a team. Each is checked, and a wrong one is refused with its path. Durations in ms. */
@@ -141,9 +141,6 @@ export function defineTeam<const Name extends string>(
     file === undefined || !isPlain(options) ? options : Object.assign({ ...options }, { [PLACE]: file }),
   )
 }
-
-/** Key of the file that has defined a team, among its options: another file may make the team of them. */
-const PLACE = Symbol.for('dramatis.place')
 
 const isPlain = (value: unknown): boolean =>
   typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype

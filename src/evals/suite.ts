@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { RunOptions } from '../runtime/runs/run.ts'
-import { callingFile } from '../shared/calling-file.ts'
+import { callingFile, PLACE } from '../shared/calling-file.ts'
 import {
   anyObject,
   type Check,
@@ -162,8 +162,6 @@ export interface ReadySuite {
 
 export type ReadyCase = EvalCase & { readonly id: string; readonly tags: readonly string[] }
 
-const PLACE = Symbol.for('dramatis.place')
-
 /**
  * Returns the suite, and remembers the file that calls it: there its file of cases is looked for.
  *
@@ -272,7 +270,8 @@ export function readSuite(suite: EvalSuite, folder?: string): ReadySuite {
 
 function folderOf(suite: EvalSuite): string {
   const place: unknown = Reflect.get(suite, PLACE)
-  return typeof place === 'string' ? dirname(fileURLToPath(place)) : process.cwd()
+  if (typeof place !== 'string') return process.cwd()
+  return dirname(place.startsWith('file:') ? fileURLToPath(place) : place)
 }
 
 /** Reports name cases and scorers. */

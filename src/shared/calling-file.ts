@@ -1,6 +1,9 @@
 import { fileURLToPath } from 'node:url'
 import { ownFile } from './environment.ts'
 
+/** Key of the file that has defined something, among its fields: another file may use it. */
+export const PLACE = Symbol.for('dramatis.place')
+
 /** Number of frames that are looked at. Some are of this package, and of JavaScript itself, such as `map`. */
 const FRAMES = 20
 

@@ -1,6 +1,7 @@
 /** Suites: what is played and told, gates, scores, comparisons, reports, and what breaks a suite. */
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import t from 'tap'
 import { z } from 'zod'
 import { textOf } from '../../src/actors/definition/content.ts'
@@ -114,6 +115,21 @@ t.test('an approval by several people takes an answer of each', async (t) => {
   t.match(run, { success: true, calls: [{ tool: 'pay', error: null }] })
   const one = await evalRun(given, { input: 'use pay lamp', answers: [yes('bob')] })
   t.match(one, { success: false, error: { code: 'UNANSWERED', message: /has no answer/ } })
+})
+
+t.test('cases of a file are looked for beside the file of the suite', async (t) => {
+  const folder = folderOf(t)
+  const entry = new URL('../../src/evals/index.js', import.meta.url)
+  writeFileSync(join(folder, 'cases.jsonl'), '{"input":"Hi."}\n\n{"input":"Yes.","expected":"Yes."}\n')
+  const suite = `(evals, team) => evals.defineEval({ team, cases: 'cases.jsonl' })`
+  writeFileSync(join(folder, 'esm.mjs'), `export default ${suite}`)
+  writeFileSync(join(folder, 'common.cjs'), `exports.default = ${suite}`)
+  const evals = await import(entry.href)
+  for (const name of ['esm.mjs', 'common.cjs']) {
+    const module = await import(pathToFileURL(join(folder, name)).href)
+    const define = module.default.default ?? module.default
+    t.match(await runEval(define(evals, team)), { verdict: 'passed', results: { length: 2 } }, name)
+  }
 })
 
 t.test('a case leaves nothing behind', async (t) => {

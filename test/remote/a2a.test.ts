@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import { type AgentRole, createTeam, type MultiAgentPatternOptions, type Run } from '../../src/index.ts'
 import { type HttpApi, httpApi } from '../../src/service/api/index.ts'
+import { folderOf } from '../durability/log-folders.ts'
 import { silent } from '../kit/team.ts'
 import { rpc, textMessage } from '../service/a2a/client.ts'
 import { opening, served } from '../service/chat/desk.ts'
@@ -82,23 +83,31 @@ t.test('what it asks is asked of people, and each answer is given once', async (
   t.match((await clerk.execute('fail')).error, { message: /legal.*has failed its task: .*no ink/s })
 })
 
-t.test('a run that is cancelled cancels the task elsewhere; a team that is closed does not', async (t) => {
+t.test('a run that is cancelled cancels the task elsewhere; a durable team that is closed does not', async (t) => {
   const gate = opening()
-  const { url, team: shop } = await served(t, { a2a: true, authorize, pause: () => gate.promise })
+  const { url, team: shop } = await served(t, {
+    a2a: true,
+    authorize,
+    pause: (word) => (word === 'slowly' ? gate.promise : undefined),
+  })
   const team = desk(t, { url, auth })
+  const durable = desk(t, { url, auth }, { stateManagement: { path: folderOf(t) } })
   const begin = async (of: typeof team) => {
     const known = (await shop.listRuns()).length
-    const run = begun(of, 'say slowly')
+    const run = of.launch('say it slowly')
     while ((await shop.listRuns()).length === known) await new Promise(setImmediate)
+    for await (const _ of run.events({ types: ['model.delta'] })) break // it has words of the task, so it knows the task
     return { run, there: shop.getRun((await shop.listRuns())[0]!.id)! }
   }
   const { run, there } = await begin(team)
-  while (there.status !== 'running') await new Promise(setImmediate)
-  await new Promise((resolve) => setTimeout(resolve, 200)) // it has to know the task that it cancels
   await run.cancel('enough')
   await there.result
   t.equal(there.status, 'aborted')
+  const { there: left } = await begin(durable)
+  await durable.close({ drainMs: 0 })
   gate.resolve()
+  await left.result
+  t.equal(left.status, 'finished')
 })
 
 t.test('an agent that refuses, is away or cannot be understood is named, with what to do', async (t) => {
