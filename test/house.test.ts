@@ -39,7 +39,7 @@ const rooms: ReadonlyMap<string, number> = new Map(
     protocols: 30, // one strategy a file
     registry: 5,
     '(src)': 10,
-    evals: 8, // cases, what is played, what has to hold, what is measured, reports
+    evals: 12, // cases, what is played, what has to hold, what is measured, models and judges of a suite, reports as text and as a page
     'service/shared': 11, // who answers at this terminal, for two commands
     'service/digest': 3,
     'service/http': 9, // requests of chats
@@ -93,6 +93,7 @@ const LINES: readonly [lines: number, what: string][] = [
   [1_210, 'clients of MCP: traces, tokens of OAuth, changed lists, resources and prompts'],
   [1_310, 'roles that agents elsewhere play, and coding agents by ACP as the first of them'],
   [360, 'a team as an agent of ACP over pipes'],
+  [1_600, 'judges held against labels, models of suites, likeness, data sets from logs, a page of reports'],
 ]
 const MOST_LINES = LINES.reduce((all, [lines]) => all + lines, 0)
 const LONGEST_FILE = 784

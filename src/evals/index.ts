@@ -32,3 +32,4 @@ export {
   type Scorer,
   type ToolCalled,
 } from './suite.ts'
+export type { CompleteOptions, ScorerContext } from './suite-models.ts'

@@ -1,4 +1,5 @@
 /** Plays a suite: gates, scores with their intervals, and the comparison with an earlier report. */
+import { amountOf, Prices } from '../runtime/settings/money.ts'
 import { isObject, refused } from '../shared/checks.ts'
 import { DramatisError, describe } from '../shared/errors.ts'
 import { own } from '../shared/values.ts'
@@ -98,37 +99,52 @@ class Played {
     this.#results = suite.cases.map(() => [])
   }
 
-  async all(signal?: AbortSignal): Promise<void> {
+  async all(signal = new AbortController().signal): Promise<void> {
     const { cases, repeats, concurrency } = this.#suite
     const left = Array.from({ length: repeats }, (_, at) => cases.map((each, of) => ({ each, of, repeat: at + 1 })))
       .flat()
       .reverse()
     const worker = async () => {
       for (let next = left.pop(); next && this.#broken.length === 0; next = left.pop()) {
-        signal?.throwIfAborted()
+        signal.throwIfAborted()
         await this.#one(next.each, next.of, next.repeat, signal)
       }
     }
     await Promise.all(Array.from({ length: concurrency }, worker))
   }
 
-  async #one(each: ReadyCase, of: number, repeat: number, signal?: AbortSignal): Promise<void> {
-    const { gates: common, scorers, budget } = this.#suite
+  async #one(each: ReadyCase, of: number, repeat: number, signal: AbortSignal): Promise<void> {
+    const { gates: common, scorers, budget, models } = this.#suite
     try {
       const run = await playCase(this.#suite, each, repeat, signal)
       const gates = await outcomesOf(run, [succeeded, ...common, ...(each.gates ?? [])])
       const scored: [name: string, { score: number | null; why?: string }][] = []
-      for (const { scorer } of scorers) scored.push([scorer.name, scoreIn(await scorer.score(run), scorer.name)])
+      for (const { scorer } of scorers)
+        scored.push([scorer.name, scoreIn(await scorer.score(run, models.for(signal)), scorer.name)])
       this.#results[of]!.push({ run, gates, scores: Object.fromEntries(scored) })
       this.#tokens += run.tokens
       if (run.money !== null) this.#money = (this.#money ?? 0) + run.money
     } catch (error) {
-      signal?.throwIfAborted()
-      this.#broken.push(`Case "${each.id}": ${error instanceof DramatisError ? error.message : describe(error)}`)
+      signal.throwIfAborted()
+      const text = error instanceof DramatisError ? error.message : describe(error)
+      this.#broken.push(`Case "${each.id}": ${models.redacted(text)}`)
     }
     const { tokens = Number.POSITIVE_INFINITY, money = Number.POSITIVE_INFINITY } = budget
-    if (this.#tokens > tokens) this.#broken.push(`The suite has used ${this.#tokens} tokens; its budget is ${tokens}.`)
-    if ((this.#money ?? 0) > money) this.#broken.push(`The suite has cost ${this.#money}; its budget is ${money}.`)
+    const spent = this.#spent()
+    if (spent.tokens > tokens) this.#broken.push(`The suite has used ${spent.tokens} tokens; its budget is ${tokens}.`)
+    if ((spent.money ?? 0) > money) this.#broken.push(`The suite has cost ${spent.money}; its budget is ${money}.`)
+  }
+
+  /** Returns what the runs, and the models of the suite, have used. */
+  #spent(): { tokens: number; money: number | null } {
+    const { models, team } = this.#suite
+    const used = [...models.used]
+    const tokens = used.reduce((sum, [, { totalTokens }]) => sum + totalTokens, this.#tokens)
+    const list = used.length > 0 ? team().prices : undefined
+    if (!list) return { tokens, money: this.#money }
+    const prices = new Prices(list)
+    const cost = used.reduce((sum, [model, usage]) => sum + prices.costOf(model, usage), 0n)
+    return { tokens, money: (this.#money ?? 0) + amountOf(cost) }
   }
 
   report(before: EvalReport | undefined, bounds: { margin: number; alpha: number }): EvalReport {
@@ -167,7 +183,7 @@ class Played {
         reasons.push(`Score "${scorer}" is worse by ${shown(-difference)} (p ${shown(p)}).`)
     const verdict = this.#broken.length > 0 ? 'broken' : reasons.length > 0 ? 'failed' : 'passed'
     const scores = Object.fromEntries(intervals)
-    return { name, verdict, reasons, scores, gates, compared, tokens: this.#tokens, money: this.#money, results }
+    return { name, verdict, reasons, scores, gates, compared, ...this.#spent(), results }
   }
 }
 

@@ -2,7 +2,9 @@
 import { readFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { ModelsConfig } from '../runtime/providers/provider.ts'
 import type { RunOptions } from '../runtime/runs/run.ts'
+import { modelsShape } from '../runtime/settings/team-shape.ts'
 import { callingFile, PLACE } from '../shared/calling-file.ts'
 import {
   anyObject,
@@ -19,6 +21,7 @@ import {
 } from '../shared/checks.ts'
 import { ConfigurationError, describe } from '../shared/errors.ts'
 import type { MultiAgentPatternOptions } from '../team.ts'
+import { type ScorerContext, SuiteModels } from './suite-models.ts'
 
 /**
  * Cases by which a team is measured. The default export of a file for `dramatis eval` is one, or a list of them.
@@ -51,6 +54,8 @@ export interface EvalSuite<Expected = unknown> {
   budget?: { tokens?: number; money?: number }
   /** Options of each run. */
   run?: Omit<RunOptions<unknown>, 'runId' | 'threadId' | 'signal'>
+  /** Models that judges and scorers ask, by name, as in the options of a team. Default: that of the environment. */
+  models?: ModelsConfig
 }
 
 /** Task or conversation for a team. */
@@ -86,7 +91,7 @@ export interface Gate {
 /** Measure of a run. */
 export interface Scorer {
   readonly name: string
-  score(run: EvalRun): Score | Promise<Score>
+  score(run: EvalRun, context: ScorerContext): Score | Promise<Score>
 }
 
 /** 0 to 1; true is 1, false is 0; null: not for this case. */
@@ -158,6 +163,7 @@ export interface ReadySuite {
   readonly concurrency: number
   readonly budget: { readonly tokens?: number; readonly money?: number }
   readonly run: Omit<RunOptions<unknown>, 'runId' | 'threadId' | 'signal'>
+  readonly models: SuiteModels
 }
 
 export type ReadyCase = EvalCase & { readonly id: string; readonly tags: readonly string[] }
@@ -212,6 +218,11 @@ const checkCase = shape<EvalCase>(
   'input',
 )
 
+const suiteModels: Check = (value, path) => {
+  if (value === 'rehearsal') throw refused(path, value, 'an object with at least one model by its name')
+  modelsShape(value, path)
+}
+
 const checkSuite = shape<EvalSuite>(
   {
     name: text,
@@ -234,6 +245,7 @@ const checkSuite = shape<EvalSuite>(
     concurrency: integer(1, 1_000),
     budget: shape({ tokens: integer(1), money: number(0, Number.MAX_VALUE) }),
     run: anyObject,
+    models: suiteModels,
   },
   'team',
   'cases',
@@ -243,7 +255,8 @@ const checkSuite = shape<EvalSuite>(
 export function readSuite(suite: EvalSuite, folder?: string): ReadySuite {
   checkSuite(suite, 'suite')
   const { name = 'suite', team, gates = [], scorers = [], repeats = 1, concurrency = 4, budget = {}, run = {} } = suite
-  const cases = typeof suite.cases === 'string' ? casesIn(resolve(folder ?? folderOf(suite), suite.cases)) : suite.cases
+  const beside = folder ?? folderOf(suite)
+  const cases = typeof suite.cases === 'string' ? casesIn(resolve(beside, suite.cases)) : suite.cases
   const named = scorers.map((each) => ('scorer' in each ? each : { scorer: each, atLeast: undefined }))
   assertUnlike(
     'scorers',
@@ -265,6 +278,7 @@ export function readSuite(suite: EvalSuite, folder?: string): ReadySuite {
     concurrency,
     budget,
     run,
+    models: new SuiteModels(suite.models, beside),
   }
 }
 

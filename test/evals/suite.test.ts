@@ -1,5 +1,5 @@
 /** Suites: what is played and told, gates, scores, comparisons, reports, and what breaks a suite. */
-import { existsSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t from 'tap'
@@ -25,11 +25,12 @@ import {
   noAlarms,
   notCalled,
   runEval,
+  type ScorerContext,
   sameJson,
   scorer,
   within,
 } from '../../src/evals/index.ts'
-import { defineTeam, defineTool, type MultiAgentPatternOptions } from '../../src/index.ts'
+import { defineTeam, defineTool, ModelError, type MultiAgentPatternOptions } from '../../src/index.ts'
 import type { ModelClient } from '../../src/models.ts'
 import { folderOf } from '../durability/log-folders.ts'
 import { silent } from '../kit/team.ts'
@@ -145,6 +146,9 @@ t.test('a case may be a conversation', async (t) => {
   t.match(run, { success: true, output: '{"done":"lamp"}', tokens: 30, calls: [{ tool: 'find' }] })
 })
 
+/** Of a scorer that asks no model. */
+const context: ScorerContext = { complete: async () => 'none', signal: new AbortController().signal }
+
 const lookup = () => evalRun(team, 'use find lamp')
 
 const gates: [title: string, gate: Gate, wrong: RegExp | null][] = [
@@ -220,7 +224,7 @@ t.test('scorers measure the answer', async (t) => {
     { expected?: unknown },
     unknown,
   ][])
-    t.same(await of.score({ ...run, ...more, case: { ...run.case, expected } }), score, title)
+    t.same(await of.score({ ...run, ...more, case: { ...run.case, expected } }, context), score, title)
 })
 
 t.test('a suite passes or fails by its gates and scores', async (t) => {
@@ -267,6 +271,53 @@ t.test('a score is compared with that of an earlier report, or of another suite'
   t.equal((await outcome({ cases: better, scorers }, { against: { team, cases, scorers } })).verdict, 'passed')
 })
 
+t.test('a scorer asks the models of the suite', async (t) => {
+  const folder = folderOf(t)
+  const asked: string[] = []
+  const client: ModelClient = {
+    async *complete({ messages, model, temperature }) {
+      asked.push(`${model} ${temperature}: ${messages.map(({ content }) => textOf(content)).join(' | ')}`)
+      if (temperature === 0) throw new ModelError('The temperature 0 is not supported.', { reason: 'rejected' })
+      yield { text: 'key-of-mine says 0.5' }
+      yield { usage }
+    },
+  }
+  const models = { judge: { client, model: 'wise', secrets: ['key-of-mine'] } }
+  const asks = scorer('asks', async ({ output }, { complete }) => {
+    const ask = { model: 'judge', system: 'Grade.', temperature: 0, keepIf: (answer: string) => answer.endsWith('5') }
+    const answer = await complete(`${output}`, ask)
+    return { score: Number(/[0-9.]+$/.exec(answer)?.[0]), why: answer }
+  })
+  const prices = { currency: 'EUR', models: { wise: { input: 0, output: 0, perCall: 2 } } }
+  const suite = { team: { ...team, prices }, scorers: [asks], models }
+  const report = await outcome(suite, { folder })
+  t.match(report, { scores: { asks: { mean: 0.5 } }, tokens: 20, money: 2 })
+  t.match(report.results[0]?.scores.asks, { why: '[redacted] says 0.5' })
+  t.same(asked, ['wise 0: Grade. | Hi.', 'wise undefined: Grade. | Hi.'])
+  t.match(await outcome(suite, { folder }), { tokens: 10, scores: { asks: { mean: 0.5 } } }, 'the answer is kept')
+  t.equal(asked.length, 2)
+  t.notMatch(readFileSync(join(folder, '.dramatis/answers.jsonl'), 'utf8'), /Grade|Hi\.|key-of-mine/)
+  t.match(await outcome({ ...suite, budget: { money: 1 } }, { folder: folderOf(t) }), {
+    verdict: 'broken',
+    reasons: [/has cost 2; its budget is 1/],
+  })
+  const failing = {
+    complete: () => {
+      throw new Error('key-of-mine fails')
+    },
+  }
+  const wrong: [models: NonNullable<EvalSuite['models']>, says: RegExp][] = [
+    [{ other: { client, secrets: ['key-of-mine'] } }, /no model of this team is named "judge"; there are other/],
+    [{ a: client, b: client, judge: { anyOf: ['a', 'b'] } }, /got the list "judge"; .*the name of one model/],
+    [{ judge: { client: failing, secrets: ['key-of-mine'] } }, /^Case "1": (?!.*key-of-mine).*fails/],
+  ]
+  for (const [models, says] of wrong) {
+    const { verdict, reasons } = await outcome({ ...suite, models }, { folder: folderOf(t) })
+    t.equal(verdict, 'broken')
+    t.match(reasons[0], says)
+  }
+})
+
 t.test('what cannot be played breaks a suite', async (t) => {
   const broken: [title: string, suite: Partial<EvalSuite>, says: RegExp][] = [
     ['a team that cannot be', { team: { ...team, orchestration: { strategy: 'none' } as never } }, /strategy/],
@@ -302,6 +353,8 @@ t.test('a suite that is none is refused', async (t) => {
     [{ scorers: [noAlarms()] }, /suite\.scorers\[0\]/],
     [{ scorers: [exact(), exact()] }, /"exact" is there twice/],
     [{ repeats: 0 }, /suite\.repeats/],
+    [{ models: 'rehearsal' }, /suite\.models: got "rehearsal"/],
+    [{ models: { judge: { model: 7 } } }, /suite\.models\.judge/],
     [{ scorer: [] }, /suite\.scorer: there is no such option|Did you mean "scorers"/],
   ]
   for (const [suite, says] of refusals) await t.rejects(outcome(suite as Partial<EvalSuite>), says)
