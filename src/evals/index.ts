@@ -18,9 +18,10 @@ export {
   within,
 } from './gates.ts'
 export { describeEval, evalRun, expectRun } from './harness.ts'
+export { type JudgeLabel, type JudgeOptions, type JudgeTrust, judge } from './judge.ts'
 export { evalText, junitXml } from './report.ts'
 export { type CaseResult, type EvalOptions, type EvalReport, runEval } from './run-eval.ts'
-export type { Comparison, Interval } from './statistics.ts'
+export type { Agreement, Comparison, Interval } from './statistics.ts'
 export {
   defineEval,
   type EvalAnswer,

@@ -1,5 +1,6 @@
 /** Reports of suites: for a terminal, and in JUnit's XML. */
 import { own } from '../shared/values.ts'
+import type { JudgeTrust } from './judge.ts'
 import type { EvalReport } from './run-eval.ts'
 import type { Comparison } from './statistics.ts'
 
@@ -12,6 +13,7 @@ export function evalText({
   reasons,
   scores,
   gates,
+  judges,
   compared,
   tokens,
   money,
@@ -25,6 +27,8 @@ export function evalText({
     lines.push(`  ${held === of ? 'ok  ' : 'FAIL'} ${gate}: ${held} of ${of}`)
   for (const [scorer, { mean, low, high, n }] of Object.entries(scores)) {
     lines.push(`  ${scorer}: ${shown(mean)} (95 %: ${shown(low)} to ${shown(high)}, ${n} cases)`)
+    const trust = own<JudgeTrust>(judges, scorer)
+    if (trust) lines.push(`    ${trustText(trust)}`)
     const before = own<Comparison>(compared ?? {}, scorer)
     if (!before) continue
     const { difference, low: least, high: most, p, smallest } = before
@@ -37,6 +41,13 @@ export function evalText({
     )
   }
   return `${[...lines, ...reasons.map((reason) => `  ${reason}`)].join('\n')}\n`
+}
+
+/** Says how well a judge agrees with people. */
+function trustText({ trusted, kappa, low, high, labelled }: JudgeTrust): string {
+  if (kappa === null) return 'untrusted: it has no labels, so it decides nothing'
+  const seen = `kappa ${shown(kappa)} (95 %: ${shown(low ?? kappa)} to ${shown(high ?? kappa)}, ${labelled} labels)`
+  return trusted ? `trusted: ${seen}` : `untrusted: ${seen}, so it decides nothing`
 }
 
 /** Reports as JUnit XML: a suite each, with a test for each play of a case. */

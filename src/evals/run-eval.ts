@@ -5,6 +5,7 @@ import { DramatisError, describe } from '../shared/errors.ts'
 import { own } from '../shared/values.ts'
 import { playCase } from './case-run.ts'
 import { succeeded } from './gates.ts'
+import { eachOf, Judge, type JudgeLabel, type JudgeTrust, judgesOf } from './judge.ts'
 import { type Comparison, comparisonOf, holm, type Interval, intervalOf, meanOf } from './statistics.ts'
 import {
   type EvalRun,
@@ -28,6 +29,8 @@ export interface EvalReport {
   readonly gates: Readonly<
     Record<string, { readonly held: number; readonly of: number; readonly first: string | null }>
   >
+  /** Agreement of the judges with people. A judge that was not asked, because a gate does not hold, is not in it. */
+  readonly judges: Readonly<Record<string, JudgeTrust>>
   readonly compared: Readonly<Record<string, Comparison>> | null
   readonly tokens: number
   readonly money: number | null
@@ -89,6 +92,8 @@ function chosen(suite: ReadySuite, { only = {}, repeats = suite.repeats }: EvalO
 
 class Played {
   readonly #suite: ReadySuite
+  readonly #labels: ReadonlyMap<Judge, readonly JudgeLabel[]>
+  readonly #judges = new Map<string, JudgeTrust>()
   readonly #results: CaseResult[][]
   readonly #broken: string[] = []
   #tokens = 0
@@ -96,6 +101,7 @@ class Played {
 
   constructor(suite: ReadySuite) {
     this.#suite = suite
+    this.#labels = judgesOf(suite)
     this.#results = suite.cases.map(() => [])
   }
 
@@ -111,24 +117,64 @@ class Played {
       }
     }
     await Promise.all(Array.from({ length: concurrency }, worker))
+    const holds = this.#results.flat().every(({ gates }) => Object.values(gates).every((wrong) => wrong === null))
+    for (const [judge, labels] of this.#labels)
+      if (holds && this.#broken.length === 0) await this.#judge(judge, labels, signal)
+  }
+
+  /** Has a judge grade all runs. It is not paid before all gates hold, nor for a score that it may not decide. */
+  async #judge(judge: Judge, labels: readonly JudgeLabel[], signal: AbortSignal): Promise<void> {
+    const { concurrency, models, scorers } = this.#suite
+    const { name } = judge
+    const context = models.for(signal)
+    const asks = async (what: string, ask: () => Promise<void>) => {
+      if (this.#broken.length === 0) await ask().catch((error: unknown) => this.#breaks(what, error, signal))
+      this.#checkBudget()
+    }
+    await asks(`Labels of "${name}"`, async () => {
+      this.#judges.set(name, await judge.heldAgainst(labels, context, concurrency))
+    })
+    const { trusted = false, kappa } = this.#judges.get(name) ?? {}
+    if (!trusted && scorers.some(({ scorer, atLeast }) => scorer === judge && atLeast !== undefined))
+      this.#broken.push(
+        `The judge "${name}" is untrusted, since its kappa is ${shown(kappa ?? 0)}: it cannot have atLeast.`,
+      )
+    const all = this.#results.flatMap((results) => results.map((result, at) => ({ results, result, at })))
+    await eachOf(all, concurrency, async ({ results, result, at }) =>
+      asks(`Case "${result.run.case.id}"`, async () => {
+        const score = scoreIn(await judge.score(result.run, context), name)
+        results[at] = { ...result, scores: Object.fromEntries([...Object.entries(result.scores), [name, score]]) }
+      }),
+    )
   }
 
   async #one(each: ReadyCase, of: number, repeat: number, signal: AbortSignal): Promise<void> {
-    const { gates: common, scorers, budget, models } = this.#suite
+    const { gates: common, scorers, models } = this.#suite
     try {
       const run = await playCase(this.#suite, each, repeat, signal)
       const gates = await outcomesOf(run, [succeeded, ...common, ...(each.gates ?? [])])
       const scored: [name: string, { score: number | null; why?: string }][] = []
       for (const { scorer } of scorers)
-        scored.push([scorer.name, scoreIn(await scorer.score(run, models.for(signal)), scorer.name)])
+        if (!(scorer instanceof Judge))
+          scored.push([scorer.name, scoreIn(await scorer.score(run, models.for(signal)), scorer.name)])
       this.#results[of]!.push({ run, gates, scores: Object.fromEntries(scored) })
       this.#tokens += run.tokens
       if (run.money !== null) this.#money = (this.#money ?? 0) + run.money
     } catch (error) {
-      signal.throwIfAborted()
-      const text = error instanceof DramatisError ? error.message : describe(error)
-      this.#broken.push(`Case "${each.id}": ${models.redacted(text)}`)
+      this.#breaks(`Case "${each.id}"`, error, signal)
     }
+    this.#checkBudget()
+  }
+
+  #breaks(what: string, error: unknown, signal: AbortSignal): void {
+    signal.throwIfAborted()
+    const text = error instanceof DramatisError ? error.message : describe(error)
+    this.#broken.push(`${what}: ${this.#suite.models.redacted(text)}`)
+  }
+
+  #checkBudget(): void {
+    if (this.#broken.length > 0) return
+    const { budget } = this.#suite
     const { tokens = Number.POSITIVE_INFINITY, money = Number.POSITIVE_INFINITY } = budget
     const spent = this.#spent()
     if (spent.tokens > tokens) this.#broken.push(`The suite has used ${spent.tokens} tokens; its budget is ${tokens}.`)
@@ -155,10 +201,15 @@ class Played {
     const reasons = [...this.#broken]
     for (const [gate, { held, of, first }] of Object.entries(gates))
       if (first !== null) reasons.push(`Gate "${gate}" held in ${held} of ${of} runs. First: ${first}`)
+    const untrusted = new Set(
+      [...this.#labels.keys()].flatMap(({ name }) => (this.#judges.get(name)?.trusted ? [] : [name])),
+    )
+    if (reasons.length > 0 && this.#labels.size > 0 && this.#judges.size === 0 && this.#broken.length === 0)
+      reasons.push('No judge was asked, because a gate does not hold.')
     for (const { scorer, atLeast } of scorers) {
       const means = [...meansOf(results, scorer.name).values()]
       if (means.length === 0) {
-        if (atLeast !== undefined)
+        if (atLeast !== undefined && !untrusted.has(scorer.name))
           reasons.push(`Score "${scorer.name}" is that of no case; at least ${atLeast} is wanted.`)
         continue
       }
@@ -169,21 +220,24 @@ class Played {
           `Score "${scorer.name}" is ${shown(interval.mean)}, and with 95 % not below ${shown(interval.low)}; at least ${atLeast} is wanted.`,
         )
     }
-    const compared = before
-      ? comparedWith(
-          before,
-          results,
-          scorers.map(({ scorer }) => scorer.name),
-        )
-      : null
+    const names = scorers.map(({ scorer }) => scorer.name)
+    const compared = before && {
+      ...comparedWith(
+        before,
+        results,
+        names.filter((name) => !untrusted.has(name)),
+      ),
+      ...comparedWith(before, results, [...untrusted]),
+    }
     if (compared && Object.keys(compared).length === 0 && scorers.length > 0)
       reasons.push('The earlier report has no case and score of this suite.')
     for (const [scorer, { difference, p }] of Object.entries(compared ?? {}))
-      if (difference < -bounds.margin && p < bounds.alpha)
+      if (difference < -bounds.margin && p < bounds.alpha && !untrusted.has(scorer))
         reasons.push(`Score "${scorer}" is worse by ${shown(-difference)} (p ${shown(p)}).`)
     const verdict = this.#broken.length > 0 ? 'broken' : reasons.length > 0 ? 'failed' : 'passed'
     const scores = Object.fromEntries(intervals)
-    return { name, verdict, reasons, scores, gates, compared, ...this.#spent(), results }
+    const judges = Object.fromEntries(this.#judges)
+    return { name, verdict, reasons, scores, gates, judges, compared: compared ?? null, ...this.#spent(), results }
   }
 }
 

@@ -141,3 +141,46 @@ export function holm(chances: readonly number[]): number[] {
   }
   return corrected
 }
+
+/** Agreement of a judge with people. `kappa`: 1 where they always agree, 0 where chance alone would do as well. */
+export interface Agreement {
+  /** Null: there are no labels. */
+  readonly kappa: number | null
+  readonly low: number | null
+  readonly high: number | null
+  readonly labelled: number
+}
+
+/** Returns the agreement over pairs of grades, each the place of a word in a scale of so many words. */
+export function agreementOf(pairs: readonly (readonly [number, number])[], words: number): Agreement {
+  const labelled = pairs.length
+  if (labelled === 0) return { kappa: null, low: null, high: null, labelled }
+  const random = seededRandom(SEED)
+  const drawn = () => pairs[Math.floor(random() * labelled)]!
+  const kappas = new Float64Array(DRAWS / 5)
+  for (let draw = 0; draw < kappas.length; draw++)
+    kappas[draw] = kappaOf(Array.from({ length: labelled }, drawn), words)
+  kappas.sort()
+  const [low, high] = [kappas[Math.floor(kappas.length * 0.025)]!, kappas[Math.ceil(kappas.length * 0.975) - 1]!]
+  return { kappa: kappaOf(pairs, words), low, high, labelled }
+}
+
+/**
+ * Cohen's kappa, weighted by the distance of two words: a grade that is two words off counts twice as wrong. 0 where
+ * only one word was given.
+ * Source: Cohen, "Weighted kappa: Nominal scale agreement with provision for scaled disagreement" (1968).
+ */
+function kappaOf(pairs: readonly (readonly [number, number])[], words: number): number {
+  const [ofPeople, ofJudge] = [new Array<number>(words).fill(0), new Array<number>(words).fill(0)]
+  let seen = 0
+  for (const [label, judged] of pairs) {
+    ofPeople[label]! += 1
+    ofJudge[judged]! += 1
+    seen += Math.abs(label - judged)
+  }
+  let byChance = 0
+  for (let label = 0; label < words; label++)
+    for (let judged = 0; judged < words; judged++)
+      byChance += (Math.abs(label - judged) * ofPeople[label]! * ofJudge[judged]!) / pairs.length
+  return byChance === 0 ? 0 : 1 - seen / byChance
+}

@@ -164,6 +164,8 @@ export interface ReadySuite {
   readonly budget: { readonly tokens?: number; readonly money?: number }
   readonly run: Omit<RunOptions<unknown>, 'runId' | 'threadId' | 'signal'>
   readonly models: SuiteModels
+  /** Folder in which its files are looked for. */
+  readonly folder: string
 }
 
 export type ReadyCase = EvalCase & { readonly id: string; readonly tags: readonly string[] }
@@ -202,7 +204,7 @@ const checkAnswer = shape<EvalAnswer>(
   'answer',
 )
 
-const isInput = (value: unknown): boolean =>
+export const isInput = (value: unknown): boolean =>
   (typeof value === 'string' && value !== '') ||
   (Array.isArray(value) && value.length > 0 && value.every((each) => typeof each === 'string' && each !== ''))
 
@@ -256,7 +258,7 @@ export function readSuite(suite: EvalSuite, folder?: string): ReadySuite {
   checkSuite(suite, 'suite')
   const { name = 'suite', team, gates = [], scorers = [], repeats = 1, concurrency = 4, budget = {}, run = {} } = suite
   const beside = folder ?? folderOf(suite)
-  const cases = typeof suite.cases === 'string' ? casesIn(resolve(beside, suite.cases)) : suite.cases
+  const cases = entriesOf<EvalCase>(suite.cases, beside, 'suite.cases', checkCase)
   const named = scorers.map((each) => ('scorer' in each ? each : { scorer: each, atLeast: undefined }))
   assertUnlike(
     'scorers',
@@ -279,6 +281,7 @@ export function readSuite(suite: EvalSuite, folder?: string): ReadySuite {
     budget,
     run,
     models: new SuiteModels(suite.models, beside),
+    folder: beside,
   }
 }
 
@@ -294,28 +297,33 @@ function assertUnlike(option: 'cases' | 'scorers', names: readonly string[]): vo
   if (twice !== undefined) throw refused(`suite.${option}`, twice, 'names that differ', `"${twice}" is there twice.`)
 }
 
-function casesIn(path: string): EvalCase[] {
-  const lines = linesOf(path)
-  return lines.flatMap((line, at) => {
+/** Returns entries that are given in code, or by the path of a file that has one of JSON in each line. */
+export function entriesOf<T>(given: readonly T[] | string, folder: string, option: string, check: Check): readonly T[] {
+  if (typeof given !== 'string') return given
+  const path = resolve(folder, given)
+  return linesOf(path, option).flatMap((line, at) => {
     if (line.trim() === '') return []
     const where = `${path}, line ${at + 1}`
     let value: unknown
     try {
       value = JSON.parse(line)
     } catch (error) {
-      throw new ConfigurationError(`${where}: ${describe(error)}. Each line is a case in JSON: {"input": "..."}.`, {
-        path,
-      })
+      throw new ConfigurationError(
+        `${where}: ${describe(error)}. Each line is an object in JSON, such as a case: {"input": "..."}.`,
+        {
+          path,
+        },
+      )
     }
-    checkCase(value, where)
-    return [value as EvalCase]
+    check(value, where)
+    return [value as T]
   })
 }
 
-function linesOf(path: string): string[] {
+function linesOf(path: string, option: string): string[] {
   try {
     return readFileSync(path, 'utf8').split(/\r?\n/)
   } catch (error) {
-    throw new ConfigurationError(`suite.cases: ${path} cannot be read: ${describe(error)}.`, { path }, error)
+    throw new ConfigurationError(`${option}: ${path} cannot be read: ${describe(error)}.`, { path }, error)
   }
 }

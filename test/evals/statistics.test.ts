@@ -1,6 +1,6 @@
 /** Statistics of scores, by simulation: what is found where nothing is, and what is found where something is. */
 import t from 'tap'
-import { comparisonOf, holm, intervalOf, meanOf } from '../../src/evals/statistics.ts'
+import { agreementOf, comparisonOf, holm, intervalOf, meanOf } from '../../src/evals/statistics.ts'
 import { seededRandom } from '../../src/shared/random.ts'
 import { howMany } from '../how-many.ts'
 
@@ -81,4 +81,27 @@ t.test('chances of several scorers are corrected in their order', async (t) => {
   )
   t.same(holm([0.6, 0.9]), [1, 1])
   t.same(holm([]), [])
+})
+
+t.test('agreement is kappa, by the distance of words', async (t) => {
+  const times = (count: number, pair: [number, number]) => Array.from({ length: count }, () => pair)
+  const two = [...times(20, [1, 1]), ...times(5, [1, 0]), ...times(10, [0, 1]), ...times(15, [0, 0])]
+  const of = (pairs: [number, number][], words: number) => agreementOf(pairs, words).kappa?.toFixed(3)
+  t.equal(of(two, 2), '0.400')
+  t.equal(
+    of(
+      [
+        [0, 0],
+        [1, 1],
+        [2, 2],
+        [0, 2],
+      ],
+      3,
+    ),
+    '0.500',
+  )
+  t.equal(of(times(30, [1, 1]), 2), '0.000', 'one word alone says nothing')
+  const { low, high, labelled } = agreementOf(two, 2)
+  t.ok(low! > 0.1 && low! < 0.2 && high! > 0.6 && high! < 0.7, `${low} to ${high}`)
+  t.equal(labelled, 50)
 })
