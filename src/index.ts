@@ -206,6 +206,7 @@ export {
   GuardrailError,
   LivelockError,
   SyncPointTimeoutError,
+  TapeMissError,
   BudgetExceededError,
   DelegationRefusedError,
   DependencyFailedError,

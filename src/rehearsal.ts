@@ -28,6 +28,7 @@ import { type OldRunPart, type PlayedOldRun, playOldRun } from './runtime/testin
 import { Recording, recordedFetch, refusingFetch } from './runtime/testing/recording.ts'
 import { Scripts, type TeamFile } from './runtime/testing/script.ts'
 import { Stage, type Theatre } from './runtime/testing/stage.ts'
+import { playTape, type TapePart, type TapePlay } from './runtime/testing/tape.ts'
 import { checkModules } from './runtime/testing/test-agent.ts'
 import { logFolder, recordedRun } from './runtime/views/recorded-runs.ts'
 import { environment } from './shared/environment.ts'
@@ -44,6 +45,7 @@ export type { PlayedOldRun } from './runtime/testing/play-old-run.ts'
 export type { Asked, Recorded } from './runtime/testing/recording.ts'
 export { Recording, recordedFetch } from './runtime/testing/recording.ts'
 export type { StepAnswers } from './runtime/testing/script.ts'
+export { entriesOf, type TapeEntry } from './runtime/testing/tape.ts'
 
 /** Result of a rehearsal. */
 export interface Rehearsal {
@@ -150,6 +152,18 @@ export class Rehearser {
     const stage = this.#oldStage(part.old, this.#theatre.logger)
     const options = this.#oldOptions(stage, check(await stage.teamFile(file)))
     return playOldRun(stage, (kit) => new RehearsedTeam(options, kit), part)
+  }
+
+  /** Plays what `work` does with a team whose models and tools answer from a tape, which begins at `startAt`. */
+  async playTape<T>(
+    seed: number,
+    given: MultiAgentPatternOptions,
+    { startAt, ...part }: TapePart & { startAt: number },
+    work: (team: MultiAgentPattern, signal: AbortSignal) => Promise<T>,
+  ): Promise<TapePlay<T>> {
+    const stage = new Stage(seed, this.#theatre, startAt)
+    const options = this.#optionsFor(stage, given)
+    return playTape(seed, stage, (kit) => new RehearsedTeam(options, kit), part, work)
   }
 
   /** An old run begins at its own date: what an agent says can have it. */

@@ -26,6 +26,7 @@ export const {
   GuardrailError,
   LivelockError,
   SyncPointTimeoutError,
+  TapeMissError,
   BudgetExceededError,
   DelegationRefusedError,
   DependencyFailedError,

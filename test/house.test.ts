@@ -31,7 +31,7 @@ const rooms: ReadonlyMap<string, number> = new Map(
     'runtime/views': 12,
     'runtime/team': 12, // what shards of one process have in common, and requests with a key
     'runtime/cluster': 10, // events of runs from any process
-    'runtime/testing': 15,
+    'runtime/testing': 16, // tapes
     'ai-sdk': 4,
     postgres: 8, // writes, which go together in one commit
     jetstream: 6,
@@ -94,6 +94,7 @@ const LINES: readonly [lines: number, what: string][] = [
   [1_310, 'roles that agents elsewhere play, and coding agents by ACP as the first of them'],
   [360, 'a team as an agent of ACP over pipes'],
   [1_600, 'judges held against labels, models of suites, likeness, data sets from logs, a page of reports'],
+  [460, 'tapes of models and tools, for suites without a key'],
 ]
 const MOST_LINES = LINES.reduce((all, [lines]) => all + lines, 0)
 const LONGEST_FILE = 784

@@ -3,7 +3,7 @@ import type { RuntimeEvent } from '../runtime/runs/events.ts'
 import type { MultiAgentResult } from '../runtime/runs/result.ts'
 import type { Run } from '../runtime/runs/run.ts'
 import { describe } from '../shared/errors.ts'
-import { createTeam, type MultiAgentPattern } from '../team.ts'
+import { createTeam, type MultiAgentPattern, type MultiAgentPatternOptions } from '../team.ts'
 import type { EvalAnswer, EvalRun, ReadyCase, ReadySuite, ToolCalled } from './suite.ts'
 
 type Told = {
@@ -14,15 +14,24 @@ const THREAD = 'case'
 type Asked = Extract<RuntimeEvent, { type: 'question' }>
 
 /** Plays a case once. Rejects with `ConfigurationError` for options that no team can have. */
-export async function playCase(
-  { team: options, run: common }: ReadySuite,
+export function playCase(suite: ReadySuite, each: ReadyCase, repeat: number, signal?: AbortSignal): Promise<EvalRun> {
+  return playWith(createTeam(optionsOf(suite)), suite, each, repeat, signal)
+}
+
+/** Returns the options of a team for one case, which leaves nothing behind. */
+export function optionsOf({ team }: ReadySuite): MultiAgentPatternOptions<string> {
+  const { stateManagement: _log, conversations: _store, ...fresh } = team()
+  return fresh
+}
+
+/** Plays a case with a team, which is closed then. */
+export async function playWith(
+  team: MultiAgentPattern<string>,
+  { run: common }: ReadySuite,
   each: ReadyCase,
   repeat: number,
   signal?: AbortSignal,
 ): Promise<EvalRun> {
-  // A case leaves nothing behind.
-  const { stateManagement: _log, conversations: _store, ...fresh } = options()
-  const team = createTeam(fresh)
   const inputs = typeof each.input === 'string' ? [each.input] : each.input
   const told: Told = { messages: [], calls: [], models: [], handoffs: [], questions: [], alarms: [] }
   const people = new People(team, [...(each.answers ?? [])], told)

@@ -3,17 +3,22 @@ import { AssertionError } from 'node:assert'
 import type { MultiAgentPatternOptions } from '../team.ts'
 import { playCase } from './case-run.ts'
 import { succeeded } from './gates.ts'
-import { outcomesOf } from './run-eval.ts'
+import { type EvalOptions, outcomesOf, playerOf } from './run-eval.ts'
 import { type EvalCase, type EvalRun, type EvalSuite, type Gate, readSuite } from './suite.ts'
 
-/** Plays one case with a team of its own. Rejects with `ConfigurationError` for options that no team can have. */
+/**
+ * Plays one case with a team of its own. `record`: keeps what models and tools answer in that folder; `playback`: the
+ * tape there answers in their place. Rejects with `ConfigurationError` for options that no team can have, and with
+ * `TapeMissError` for what the tape does not have.
+ */
 export async function evalRun(
   team: MultiAgentPatternOptions<string> | (() => MultiAgentPatternOptions<string>),
   input: string | EvalCase,
-  { run = {} }: { run?: NonNullable<EvalSuite['run']> } = {},
+  { run = {}, ...tapes }: Pick<EvalOptions, 'record' | 'playback'> & { run?: NonNullable<EvalSuite['run']> } = {},
 ): Promise<EvalRun> {
   const suite = readSuite({ team, cases: [typeof input === 'string' ? { input } : input], run })
-  return playCase(suite, suite.cases[0]!, 1)
+  const play = await playerOf(tapes)
+  return play(suite, suite.cases[0]!, 1)
 }
 
 /** Rejects with an AssertionError that says what is wrong by which gate, and what was seen. */

@@ -1,6 +1,6 @@
 /** Plays a suite: gates, scores with their intervals, and the comparison with an earlier report. */
 import { amountOf, Prices } from '../runtime/settings/money.ts'
-import { isObject, refused } from '../shared/checks.ts'
+import { isObject, refused, refusedAs } from '../shared/checks.ts'
 import { DramatisError, describe } from '../shared/errors.ts'
 import { own } from '../shared/values.ts'
 import { playCase } from './case-run.ts'
@@ -56,6 +56,10 @@ export interface EvalOptions {
   /** Only these cases. */
   only?: { tags?: readonly string[]; cases?: readonly string[] }
   repeats?: number
+  /** Folder for tapes: what models and tools answer is kept there, in a file for each play of a case. */
+  record?: string
+  /** Folder of such tapes: they answer in place of all models and tools of the team, in virtual time. */
+  playback?: string
   /** Folder of the file of cases. Default: that of the file that calls `defineEval`. */
   folder?: string
   signal?: AbortSignal
@@ -69,17 +73,35 @@ export async function runEval(suite: EvalSuite, options: EvalOptions = {}): Prom
   const { against, ...own } = options
   const { margin = 0, alpha = 0.05, signal } = own
   const ready = chosen(readSuite(suite, own.folder), own)
+  if (against && !isReport(against) && (own.record ?? own.playback) !== undefined)
+    throw refusedAs('against', 'a suite', 'a report (--json)', 'A tape is of one suite.')
   const before = against && (isReport(against) ? against : await runEval(against, own))
-  const played = new Played(ready)
+  const played = new Played(ready, await playerOf(own, ready.name))
   await played.all(signal)
   return played.report(before, { margin, alpha })
+}
+
+/** Plays a case once. */
+type PlayCase = (...play: Parameters<typeof playCase>) => Promise<EvalRun>
+
+/** Returns what plays cases. `name`: that of the suite, which has a folder of its own among the tapes. */
+export async function playerOf({ record, playback }: EvalOptions, name?: string): Promise<PlayCase> {
+  if (record !== undefined && playback !== undefined)
+    throw refused('playback', playback, 'a folder of tapes, without record', 'A play keeps its answers, or has them.')
+  const given = record ?? playback
+  if (given === undefined) return playCase
+  const { recordCase, TapePlayer, tapesOf } = await import('./tapes.ts') // late: most suites have none
+  const folder = name === undefined ? given : tapesOf(given, name)
+  if (playback === undefined) return (...play) => recordCase(folder, ...play)
+  const player = new TapePlayer(folder)
+  return (...play) => player.play(...play)
 }
 
 export function isReport(value: unknown): value is EvalReport {
   return isObject(value) && 'verdict' in value && 'results' in value && Array.isArray(value.results)
 }
 
-function chosen(suite: ReadySuite, { only = {}, repeats = suite.repeats }: EvalOptions): ReadySuite {
+function chosen(suite: ReadySuite, { only = {}, repeats = suite.repeats, playback }: EvalOptions): ReadySuite {
   const { tags, cases: ids } = only
   const unknown = ids?.find((id) => !suite.cases.some((each) => each.id === id))
   if (unknown !== undefined) throw refused('only.cases', unknown, 'ids of cases of the suite')
@@ -87,21 +109,24 @@ function chosen(suite: ReadySuite, { only = {}, repeats = suite.repeats }: EvalO
     (each) => (!tags || each.tags.some((tag) => tags.includes(tag))) && (!ids || ids.includes(each.id)),
   )
   if (cases.length === 0) throw refused('only.tags', tags, 'tags of cases of the suite')
-  return { ...suite, cases, repeats }
+  // Plays in virtual time would share one thread.
+  return { ...suite, cases, repeats, ...(playback !== undefined && { concurrency: 1 }) }
 }
 
 class Played {
   readonly #suite: ReadySuite
   readonly #labels: ReadonlyMap<Judge, readonly JudgeLabel[]>
   readonly #judges = new Map<string, JudgeTrust>()
+  readonly #play: PlayCase
   readonly #results: CaseResult[][]
   readonly #broken: string[] = []
   #tokens = 0
   #money: number | null = null
 
-  constructor(suite: ReadySuite) {
+  constructor(suite: ReadySuite, play: PlayCase) {
     this.#suite = suite
     this.#labels = judgesOf(suite)
+    this.#play = play
     this.#results = suite.cases.map(() => [])
   }
 
@@ -151,7 +176,7 @@ class Played {
   async #one(each: ReadyCase, of: number, repeat: number, signal: AbortSignal): Promise<void> {
     const { gates: common, scorers, models } = this.#suite
     try {
-      const run = await playCase(this.#suite, each, repeat, signal)
+      const run = await this.#play(this.#suite, each, repeat, signal)
       const gates = await outcomesOf(run, [succeeded, ...common, ...(each.gates ?? [])])
       const scored: [name: string, { score: number | null; why?: string }][] = []
       for (const { scorer } of scorers)

@@ -183,6 +183,7 @@ export type ErrorCode =
   | 'UNKNOWN_RUN'
   | 'RUN_ENDED'
   | 'ANSWER_REFUSED'
+  | 'TAPE_MISS'
 
 /** An error as data: in a log, in a reply over HTTP, between two threads. */
 export interface ErrorData {
@@ -390,6 +391,11 @@ export class UnknownRunError extends coded('UNKNOWN_RUN') {}
 export class RunEndedError extends coded('RUN_ENDED') {}
 /** Somebody answered an approval that is for others, or has changed: `details` has runId, questionId, by and how. */
 export class AnswerRefusedError extends coded('ANSWER_REFUSED') {}
+/**
+ * A team under playback asks a model or a tool what its tape has no answer to: `details` has agent, kind, name, and
+ * path, at, before and now of the first difference from the nearest ask that the tape has.
+ */
+export class TapeMissError extends coded('TAPE_MISS') {}
 
 const classes: { readonly [Code in ErrorCode]: Coded<Code> } = {
   CONFIGURATION: ConfigurationError,
@@ -440,6 +446,7 @@ const classes: { readonly [Code in ErrorCode]: Coded<Code> } = {
   UNKNOWN_RUN: UnknownRunError,
   RUN_ENDED: RunEndedError,
   ANSWER_REFUSED: AnswerRefusedError,
+  TAPE_MISS: TapeMissError,
 }
 
 /**

@@ -57,6 +57,7 @@ const classes: Record<ErrorCode, string> = {
   UNKNOWN_RUN: 'UnknownRunError',
   RUN_ENDED: 'RunEndedError',
   ANSWER_REFUSED: 'AnswerRefusedError',
+  TAPE_MISS: 'TapeMissError',
 }
 
 type AnyError = new (message: string, details?: Record<string, unknown>, cause?: unknown) => DramatisError

@@ -40,7 +40,7 @@ t.test('the entry gives the functions, the class and the errors, and nothing tha
 
 t.test('there is one error class for each code, of that name', async (t) => {
   const classes = errorNames.filter((name) => name !== 'DramatisError')
-  t.equal(classes.length, 48)
+  t.equal(classes.length, 49)
   for (const name of classes) {
     const error = errors.errorFrom({ code: codeOf(name), message: 'm', details: { a: 1 } })
     t.equal(error.name, name)

@@ -59,6 +59,29 @@ t.test('the exit code says what has failed, and what is broken', async (t) => {
   }
 })
 
+t.test('a tape is played without a call, and what it does not have is exit 2', async (t) => {
+  const suite = `defineEval({ name: 'desk', team, cases: ${CASES} })`
+  const folder = write(t, suite)
+  const tapes = join(folder, 'tapes')
+  t.match(await evaluate(folder, '--record', 'tapes'), { code: 0 })
+  const changed = (what: string, to: string) => {
+    const other = write(t, suite)
+    const path = join(other, 'desk.eval.mjs')
+    writeFileSync(path, readFileSync(path, 'utf8').replace(what, to))
+    return other
+  }
+  const played = await evaluate(folder, '--playback', 'tapes', '--json', 'r.json')
+  t.match(played, { code: 0, stdout: /^desk: passed \(2 cases, 2 runs/ })
+  const dumb = changed('yield { text: messages', 'yield { text: "no" ?? messages')
+  t.match(await evaluate(dumb, '--playback', tapes, '--json', 'r.json'), { code: 0 })
+  t.same(readFileSync(join(dumb, 'r.json')), readFileSync(join(folder, 'r.json')))
+  const says = /Case "a": Agent "ann" asks .*messages\[0\]\.content \(system\), from character 5 on/
+  const other = changed("'Talk.'", "'Talk now.'")
+  t.match(await evaluate(other, '--playback', tapes), { code: 2, stdout: says })
+  const two = write(t, `[{ team, cases: ${CASES} }, { team, cases: ${CASES} }]`)
+  t.match(await evaluate(two, '--record', 'tapes'), { code: 2, stderr: /two suites are named "suite"/ })
+})
+
 t.test('what is no suite is refused', async (t) => {
   const folder = write(t, `defineEval({ team, cases: ${CASES} })`)
   t.match(await evaluate(write(t, '{ agents: [] }')), {

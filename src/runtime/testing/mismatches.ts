@@ -205,7 +205,7 @@ const LONGEST = 120
 const BEFORE_DIFFERENCE = 40
 
 /** Returns both values in words. Of long texts the part around the first difference. */
-function excerptsOf(before: unknown, now: unknown): [string, string] {
+export function excerptsOf(before: unknown, now: unknown): [string, string] {
   if (typeof before !== 'string' || typeof now !== 'string') return [shown(before), shown(now)]
   let same = 0
   while (same < before.length && before[same] === now[same]) same += 1

@@ -149,7 +149,7 @@ export class OldWorld {
   }
 }
 
-type Recording = (run: RunState, record: Unrecorded) => LogEntry
+export type Recording = (run: RunState, record: Unrecorded) => LogEntry
 
 interface Reported {
   readonly record: Recording
@@ -175,7 +175,7 @@ async function modelCall(
   return answer
 }
 
-async function toolCall(
+export async function toolCall(
   outcome: Promise<unknown>,
   { name, input, callId }: Partial<ToolCall>,
   { run, agent, turn }: HostCaller,

@@ -18,6 +18,8 @@ export interface EvalFlags {
   repeats?: number
   case?: readonly string[]
   tag?: readonly string[]
+  record?: string
+  playback?: string
   junit?: string
   json?: string
 }
@@ -25,7 +27,7 @@ export interface EvalFlags {
 /** Plays the suites and resolves to the exit code: 1 if one has failed, 2 if one is broken. */
 export async function evaluate(
   files: readonly string[],
-  { against, junit, json, case: cases, tag: tags, ...flags }: EvalFlags,
+  { against, junit, json, case: cases, tag: tags, record, playback, ...flags }: EvalFlags,
   { answer, stderr, folder }: Surroundings,
 ): Promise<number> {
   const redactor = environmentRedactor(folder)
@@ -34,13 +36,28 @@ export async function evaluate(
   if (before.length > 0 && before.length !== suites.length)
     throw new ConfigurationError(`--against has ${before.length} suites; the files have ${suites.length}.`, { against })
   const only = { ...(cases && { cases }), ...(tags && { tags }) }
+  const tapes = {
+    ...(record !== undefined && { record: resolve(folder, record) }),
+    ...(playback !== undefined && { playback: resolve(folder, playback) }),
+  }
+  const names = suites.map(({ suite: { name = 'suite' } }) => name)
+  const twice = names.find((name, at) => names.indexOf(name) < at)
+  if (twice !== undefined && (record ?? playback) !== undefined)
+    throw new ConfigurationError(`--record, --playback: two suites are named "${twice}". Tapes go by their names.`, {})
   return untilInterrupt(
     (text) => void stderr.write(text),
     async (signal) => {
       const reports: EvalReport[] = []
       for (const [at, { suite, folder: from }] of suites.entries()) {
         const other = before[at]
-        const report = await runEval(suite, { ...flags, only, folder: from, signal, ...(other && { against: other }) })
+        const report = await runEval(suite, {
+          ...flags,
+          ...tapes,
+          only,
+          folder: from,
+          signal,
+          ...(other && { against: other }),
+        })
         await answer.write(redactor.text(evalText(report)))
         reports.push(redactor.data(report))
       }

@@ -183,6 +183,8 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .option('--repeats <number>', 'how often each case is played; what the suite says', wholeNumber)
     .option('--case <id>', 'only that case; can be given several times', collected)
     .option('--tag <tag>', 'only cases with that tag; can be given several times', collected)
+    .option('--record <folder>', 'keep what models and tools answer in that folder, as tapes')
+    .option('--playback <folder>', 'ask no model and no tool: the tapes of that folder answer, in virtual time')
     .option('--junit <file>', 'write a report in the XML of JUnit')
     .option('--json <file>', 'write the reports as JSON, for --against')
     .showHelpAfterError('See "dramatis eval --help".')

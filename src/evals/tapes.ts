@@ -1,0 +1,123 @@
+/** Tapes of cases: what their models and tools have answered, in a file each, and plays without a call of either. */
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { entriesOf, oldTurnsOf, Rehearser, type TapeEntry } from '../rehearsal.ts'
+import { Redactor, SecretVariables } from '../runtime/logging/redactor.ts'
+import { readLog } from '../runtime/store/log-reader.ts'
+import { recordedRuns } from '../runtime/views/recorded-runs.ts'
+import { isObject } from '../shared/checks.ts'
+import { environment } from '../shared/environment.ts'
+import { ConfigurationError, describe } from '../shared/errors.ts'
+import { createTeam } from '../team.ts'
+import * as tools from '../tools/index.ts'
+import { optionsOf, playWith } from './case-run.ts'
+import type { EvalRun, ReadyCase, ReadySuite } from './suite.ts'
+
+interface Tape {
+  readonly version: 1
+  /** Epoch ms. */
+  readonly startedAt: number
+  readonly entries: readonly TapeEntry[]
+}
+
+const VERSION = 1
+
+/** Takes secrets out of data: the values of variables that hold them, and what has the shape of one. */
+function cleaner(): <T>(data: T) => T {
+  const redactor = new Redactor()
+  new SecretVariables(environment, [], redactor, () => performance.now()).look()
+  const clean = (data: unknown): unknown => {
+    if (typeof data === 'string') return redactor.text(data)
+    if (Array.isArray(data)) return data.map(clean)
+    if (!isObject(data)) return data
+    return Object.fromEntries(Object.entries(data).map(([name, value]) => [redactor.text(name), clean(value)]))
+  }
+  return <T>(data: T) => clean(data) as T
+}
+
+/** A name may have any characters. */
+const fileName = (name: string): string => encodeURIComponent(name).replaceAll('.', '%2E').replaceAll('*', '%2A')
+
+/** Returns the folder of the tapes of a suite. */
+export const tapesOf = (folder: string, suite: string): string => join(folder, fileName(suite))
+
+const pathOf = (folder: string, { id }: ReadyCase, repeat: number): string =>
+  join(folder, `${fileName(id)}.${repeat}.json`)
+
+/** Plays a case, and keeps what its models and tools have answered in the folder. */
+export async function recordCase(
+  folder: string,
+  suite: ReadySuite,
+  each: ReadyCase,
+  repeat: number,
+  signal?: AbortSignal,
+): Promise<EvalRun> {
+  const log = mkdtempSync(join(tmpdir(), 'dramatis-tape-'))
+  try {
+    const run = await playWith(
+      createTeam({ ...optionsOf(suite), stateManagement: { path: log } }),
+      suite,
+      each,
+      repeat,
+      signal,
+    )
+    const { runs } = await recordedRuns(() => readLog(log), undefined, { parts: true })
+    const clean = cleaner()
+    const entries: TapeEntry[] = []
+    let passedMs = 0
+    for (const recorded of runs) {
+      const old = oldTurnsOf(recorded)
+      entries.push(...entriesOf(old, clean, passedMs))
+      passedMs += old.lengthMs
+    }
+    const startedAt = runs[0]?.launched.startedAt ?? Date.now()
+    const tape: Tape = { version: VERSION, startedAt, entries: entries.sort((a, b) => a.atMs - b.atMs) }
+    const path = pathOf(folder, each, repeat)
+    mkdirSync(dirname(path), { recursive: true })
+    writeFileSync(path, `${JSON.stringify(tape, null, 1)}\n`)
+    return run
+  } finally {
+    rmSync(log, { recursive: true, force: true })
+  }
+}
+
+/** Plays cases with their tapes, in virtual time. */
+export class TapePlayer {
+  readonly #folder: string
+  readonly #rehearser = new Rehearser({ modules: { 'dramatis/tools': tools } })
+  readonly #clean = cleaner()
+
+  constructor(folder: string) {
+    this.#folder = folder
+  }
+
+  /** Rejects with `TapeMissError`, and with `ConfigurationError` if there is no tape of that play. */
+  async play(suite: ReadySuite, each: ReadyCase, repeat: number, signal?: AbortSignal): Promise<EvalRun> {
+    const shown = pathOf(this.#folder, each, repeat)
+    const { startedAt: startAt, entries } = tapeIn(shown, each, repeat)
+    const tape = { entries, shown, clean: this.#clean, isLoose: false }
+    const { value } = await this.#rehearser.playTape(
+      SEED,
+      optionsOf(suite),
+      { startAt, tape, faults: [] },
+      (team, end) => playWith(team, suite, each, repeat, signal ? AbortSignal.any([signal, end]) : end),
+    )
+    return value
+  }
+}
+
+/** Decides the order of what happens at one time. */
+const SEED = 1
+
+function tapeIn(path: string, { id }: ReadyCase, repeat: number): Tape {
+  let tape: unknown
+  try {
+    tape = JSON.parse(readFileSync(path, 'utf8'))
+  } catch (error) {
+    const text = `playback: there is no tape of case "${id}", repeat ${repeat}: ${path}: ${describe(error)}. Record it: --record <folder>.`
+    throw new ConfigurationError(text, { path }, error)
+  }
+  if (isObject(tape) && 'version' in tape && tape.version === VERSION) return tape as Tape
+  throw new ConfigurationError(`playback: ${path} is no tape of this version. Record it again.`, { path })
+}

@@ -1,0 +1,257 @@
+/**
+ * Answers of models and tools that a run had, by who asked, for what, and how often the same was asked before. A play
+ * with a tape asks none of them.
+ */
+import { AsyncLocalStorage } from 'node:async_hooks'
+import type { ModelAnswer, ModelClient, ModelPiece } from '../../actors/definition/model.ts'
+import type { Verb } from '../../actors/definition/role.ts'
+import {
+  type ErrorData,
+  errorData,
+  errorFrom,
+  LivelockError,
+  ModelError,
+  StallError,
+  TapeMissError,
+} from '../../shared/errors.ts'
+import { digestOf } from '../../shared/random.ts'
+import { nextTurn } from '../../shared/timers.ts'
+import type { TeamKit } from '../team/provision.ts'
+import type { HostCaller, HostVerb } from '../verbs/calls.ts'
+import { type Fault, Faults, type Injected } from './faults.ts'
+import { excerptsOf } from './mismatches.ts'
+import { type Asked, askedBy, differenceOf, keyOf, type OldTurns } from './old-turns.ts'
+import { type Recording, toolCall } from './old-world.ts'
+import type { Stage } from './stage.ts'
+import { type SteppedClock, settling } from './virtual-clock.ts'
+
+/** Answer of a model or a tool. Equal asks of an agent have theirs in the order of the list. */
+export interface TapeEntry {
+  readonly agent: string
+  readonly kind: 'model' | 'tool'
+  /** Name in the team's `models`, or of the tool. */
+  readonly name: string
+  /** SHA-256 of the input, in which ids and times count as equal. */
+  readonly digest: string
+  readonly input: unknown
+  readonly answer?: unknown
+  readonly error?: ErrorData
+  /** Time of the answer since the begin of the case, in ms. */
+  readonly atMs: number
+}
+
+const digestOfInput = (input: unknown): string => digestOf(keyOf(input))
+
+/** Returns what the models and tools have answered in a run. `clean`: takes secrets out of data. */
+export function entriesOf({ turns }: OldTurns, clean: <T>(data: T) => T, fromMs = 0): TapeEntry[] {
+  return turns.flatMap(({ agent, effects }) =>
+    effects.flatMap(({ kind, name, input: given, outcome, settledAtMs }): TapeEntry[] => {
+      if ((kind !== 'model' && kind !== 'tool') || !outcome) return []
+      const input = clean(given)
+      const answer = 'error' in outcome ? { error: errorData(outcome.error) } : { answer: outcome.value }
+      return [{ agent, kind, name, digest: digestOfInput(input), input, ...clean(answer), atMs: fromMs + settledAtMs }]
+    }),
+  )
+}
+
+export interface TapeOptions {
+  readonly entries: readonly TapeEntry[]
+  /** Name of the tape, for errors. */
+  readonly shown: string
+  readonly clean: <T>(data: T) => T
+  /**
+   * True: an ask that the tape does not have gets the nearest answer of the same agent, kind and tool, and all answers
+   * come at once. False: it is a miss, and answers come when they came.
+   */
+  readonly isLoose: boolean
+  /** Called with the first miss of a tape that is not loose. */
+  missed(error: TapeMissError): void
+}
+
+/** The models and tools of a play. */
+export class TapeWorld {
+  readonly #clock: SteppedClock
+  readonly #options: TapeOptions
+  readonly #taken = new Set<TapeEntry>()
+  /** Number of asks, and of those that the tape does not have. */
+  asked = 0
+  untaped = 0
+  readonly #answering = new AsyncLocalStorage<{ entry: TapeEntry; signal: AbortSignal }>()
+
+  constructor(clock: SteppedClock, options: TapeOptions) {
+    this.#clock = clock
+    this.#options = options
+  }
+
+  /** In place of every client: it says what the call under way was answered. */
+  readonly client: ModelClient = { offline: true, complete: () => this.#pieces() }
+
+  async *#pieces(): AsyncGenerator<ModelPiece> {
+    const { entry, signal } = this.#answering.getStore()!
+    const { text, parts, toolCalls, usage, finishReason } = (await this.#outcomeOf(entry, signal)) as ModelAnswer
+    for (const part of parts ?? [{ type: 'text' as const, text }]) {
+      const more = 'providerData' in part && part.providerData && { providerData: part.providerData }
+      if (part.type === 'text') yield { text: part.text, ...more }
+      else if (part.type === 'reasoning') yield { reasoning: part.text, ...more }
+    }
+    for (const toolCall of toolCalls) yield { toolCall }
+    yield { usage, finishReason }
+  }
+
+  /** Returns a verb of the host as it is in this world. */
+  serve(verb: Verb, real: HostVerb, record: Recording): HostVerb {
+    if (verb === 'tool.simulated') return () => true // so that the host is asked
+    if (verb !== 'model' && verb !== 'tool') return real
+    return (args, caller, signal) => {
+      const entry = this.#entryFor(caller, askedBy(verb, Object(args))!)
+      if (verb === 'model') return this.#answering.run({ entry, signal }, () => real(args, caller, signal))
+      const began = this.#clock.monotonic()
+      const tookMs = () => this.#clock.monotonic() - began
+      return toolCall(this.#outcomeOf(entry, signal), Object(args), caller, { tookMs, record })
+    }
+  }
+
+  async #outcomeOf({ kind, answer, error, atMs }: TapeEntry, signal: AbortSignal): Promise<unknown> {
+    const waitMs = this.#options.isLoose ? 0 : Math.max(0, atMs - this.#clock.monotonic())
+    await this.#clock.sleep(waitMs, signal)
+    if (!error) return answer
+    const thrown = errorFrom(error)
+    // The gateway says again whose model has failed, and has tried often enough by then.
+    const words = thrown.message.replace(/^The model "[^"]*" has no answer for "[^"]*": /, '')
+    throw kind === 'model' && thrown instanceof ModelError
+      ? new ModelError(words, { ...thrown.details, retryable: false })
+      : thrown
+  }
+
+  #entryFor({ agent: { name: agent } }: HostCaller, { kind, name, input: given }: Asked): TapeEntry {
+    const { entries, isLoose, clean, missed } = this.#options
+    this.asked += 1
+    const input = clean(given)
+    const digest = digestOfInput(input)
+    const near = entries.filter((each) => each.agent === agent && each.kind === kind && each.name === name)
+    const equal = near.filter((each) => each.digest === digest)
+    const next = equal.find((each) => !this.#taken.has(each)) ?? (isLoose ? equal.at(-1) : undefined)
+    const found = next ?? this.#nearest(near, input)
+    if (!next) this.untaped += 1
+    if (found && (next || isLoose)) {
+      this.#taken.add(found)
+      return found
+    }
+    const error = this.#missOf({ agent, kind, name, input }, found, equal.length)
+    if (!isLoose) missed(error)
+    throw error
+  }
+
+  /** The one that begins to differ last; among equals one that is not taken. */
+  #nearest(near: readonly TapeEntry[], input: unknown): TapeEntry | undefined {
+    const key = keyOf(input)
+    const lengths = near.map((each) => {
+      const other = keyOf(each.input)
+      let same = 0
+      while (same < key.length && key[same] === other[same]) same += 1
+      return 2 * same + (this.#taken.has(each) ? 0 : 1)
+    })
+    return near[lengths.indexOf(Math.max(...lengths))]
+  }
+
+  #missOf({ agent, kind, name, input }: Asked & { agent: string }, near: TapeEntry | undefined, equal: number) {
+    const asks = kind === 'model' ? `asks its model (${name})` : `calls the tool "${name}"`
+    const begin = `Agent "${agent}" ${asks}, and the tape ${this.#options.shown} has no answer to that: `
+    const advice = ' If that is meant, record the case again (--record).'
+    const fields = { agent, kind, name, tape: this.#options.shown }
+    if (!near) return new TapeMissError(`${begin}it has none of that agent for it.${advice}`, fields)
+    if (equal > 0)
+      return new TapeMissError(
+        `${begin}the same is asked for the ${equal + 1}. time, and was ${equal} times.${advice}`,
+        {
+          ...fields,
+          times: equal + 1,
+        },
+      )
+    const { path, before, now } = differenceOf(near.input, input)!
+    const [was, is] = excerptsOf(before, now)
+    const at = positionOf(before, now)
+    const where = `${placeOf(path, input)}${at === undefined ? '' : `, from character ${at + 1} on`}`
+    return new TapeMissError(`${begin}the nearest differs in ${where}: it has ${was}, and now is ${is}.${advice}`, {
+      ...fields,
+      path,
+      ...(at !== undefined && { at }),
+      before: was,
+      now: is,
+    })
+  }
+}
+
+function positionOf(before: unknown, now: unknown): number | undefined {
+  if (typeof before !== 'string' || typeof now !== 'string') return undefined
+  let at = 0
+  while (at < before.length && before[at] === now[at]) at += 1
+  return at
+}
+
+/** Returns a place in words: that of a message has its role. */
+function placeOf(path: string, input: unknown): string {
+  const [, at] = /^messages\[(\d+)\]/.exec(path) ?? []
+  if (at === undefined) return path === '' ? 'the input' : path
+  const messages = Object(input).messages as readonly { role: string }[]
+  const role = messages[Number(at)]?.role
+  return role === undefined ? path : `${path} (${role})`
+}
+
+export interface TapePart {
+  readonly faults: readonly Fault[]
+  readonly tape: Omit<TapeOptions, 'missed'>
+}
+
+export interface TapePlay<T> {
+  readonly value: T
+  readonly faults: readonly Injected[]
+  readonly asked: number
+  readonly untaped: number
+}
+
+/** Looks again so often for what begins without the clock. */
+const LOOKS = 5
+
+/**
+ * Plays what `work` does with a team, whose models and tools answer from a tape. Rejects as `work` does; with
+ * `TapeMissError` for what the tape does not have, and where the team gets nowhere.
+ */
+export async function playTape<Team, T>(
+  seed: number,
+  stage: Stage,
+  makeTeam: (kit: TeamKit) => Team,
+  { faults: kinds, tape }: TapePart,
+  work: (team: Team, signal: AbortSignal) => Promise<T>,
+): Promise<TapePlay<T>> {
+  const { clock } = stage
+  const faults = new Faults(seed, kinds, clock, (agent) => stage.turn(agent))
+  const ending = new AbortController()
+  const world = new TapeWorld(clock, { ...tape, missed: (error) => ending.abort(error) })
+  const client = faults.aroundModel(world.client)
+  const team = makeTeam({
+    definitions: new Map(),
+    models: { standIn: client, around: () => client },
+    realTools: false,
+    load: (code, thread) => stage.load(code, thread),
+    around: (agent, handlers, thread) => faults.around(agent, handlers, thread),
+    serve: (verb, real, record) => world.serve(verb, real, record),
+  })
+  try {
+    const working = work(team, ending.signal)
+    const isSettled = settling(working)
+    for (let looks = LOOKS; !isSettled() && looks > 0; looks--) {
+      const how = await clock.runUntil(() => isSettled() || stage.broken !== undefined)
+      if (stage.broken) ending.abort(stage.broken)
+      if (how === 'endless') throw new LivelockError('The agents are busy without end while no time passes.', {})
+      await nextTurn()
+    }
+    if (!isSettled()) throw new StallError('Nothing was left in the play that could go on.', {})
+    const value = await working
+    if (ending.signal.aborted) throw ending.signal.reason
+    const { asked, untaped } = world
+    return { value, faults: faults.injected, asked, untaped }
+  } finally {
+    stage.close()
+  }
+}

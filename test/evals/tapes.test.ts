@@ -1,0 +1,224 @@
+/** Tapes: what is kept of a case, plays without a call, and what a tape does not have. */
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { z } from 'zod'
+import { textOf } from '../../src/actors/definition/content.ts'
+import { called, type EvalSuite, evalRun, exact, handedTo, noAlarms, runEval, within } from '../../src/evals/index.ts'
+import { defineTeam, defineTool, type MultiAgentPatternOptions } from '../../src/index.ts'
+import type { ModelClient } from '../../src/models.ts'
+import { folderOf } from '../durability/log-folders.ts'
+import { silent } from '../kit/team.ts'
+import { callerModule, recordModule } from '../toolbox/desk.ts'
+
+const SECRET = 'correct-horse-battery-staple'
+
+interface World {
+  team: MultiAgentPatternOptions<string>
+  /** Names of models and tools, as they were asked. */
+  asked: string[]
+}
+
+/** A team of two who answer at the same time, a tool, an approval, a handoff, and models that never say the same. */
+function world(prompt = 'Talk.'): World {
+  const asked: string[] = []
+  let count = 0
+  const model: ModelClient = {
+    async *complete({ messages, agent = '', stream }) {
+      asked.push(agent)
+      count += 1
+      const last = messages.at(-1)!
+      const said = textOf(last.content)
+      const call = (name: string, input: object) => ({
+        toolCall: { id: `c${count}`, name, input: JSON.stringify(input) },
+      })
+      await new Promise((resolve) => setTimeout(resolve, agent === 'ann' ? 5 : 1))
+      if (last.role === 'tool') yield { text: `${said} (${count})` }
+      else if (said.startsWith('find')) yield call('find', { what: said.slice(5) })
+      else if (said.startsWith('pay')) yield call('pay', { what: said.slice(4) })
+      else if (said.startsWith('hand') && agent === 'ann') yield call('handoff', { to: 'bob', task: 'Say yes.' })
+      else if (stream) for (const word of said.split(' ')) yield { text: `${word} ` }
+      else yield { text: `${said} (${count})` }
+      yield { usage: { inputTokens: 6, outputTokens: 4, totalTokens: 10, calls: 1 } }
+    },
+  }
+  const tool = (name: string, approval: boolean) =>
+    defineTool({
+      name,
+      description: 'Does it.',
+      input: z.object({ what: z.string() }),
+      approval,
+      run: async ({ what }) => {
+        asked.push(name)
+        if (what === 'nothing') throw new Error('There is none.')
+        return { what, at: Math.random(), key: `Bearer ${SECRET}`, env: process.env.DESK_TOKEN }
+      },
+    })
+  const tools = [tool('find', false), tool('pay', true)]
+  const team = defineTeam({
+    agents: [
+      { name: 'ann', systemPrompt: prompt, tools, canHandoffTo: ['bob'] },
+      { name: 'bob', systemPrompt: prompt, tools },
+    ],
+    models: { default: { client: model, model: 'big' } },
+    prices: { currency: 'EUR', models: { big: { input: 1, output: 2 } } },
+    logger: silent,
+    orchestration: { strategy: 'sequential', agentOrder: ['ann'] },
+  })
+  return { team, asked }
+}
+
+const CASES = [
+  { id: 'find', input: 'find lamp', gates: [called('find')] },
+  { id: 'none', input: 'find nothing' },
+  { id: 'talk/..', input: ['Hi.', 'find bed', 'Hi.'] },
+  { id: 'pays', input: 'pay lamp', answers: [{ tool: 'pay', answer: { approved: true }, by: 'bob' }] },
+  { id: 'hand', input: 'hand it', gates: [handedTo('bob')] },
+]
+
+const suiteOf = ({ team }: World, more: Partial<EvalSuite> = {}): EvalSuite => ({
+  team,
+  name: 'desk',
+  cases: CASES,
+  gates: [noAlarms(), within({ tokens: 100, money: 1, ms: 60_000 })],
+  scorers: [exact()],
+  ...more,
+})
+
+async function recorded(t: Test, more: Partial<EvalSuite> = {}) {
+  const folder = folderOf(t)
+  process.env.DESK_TOKEN = SECRET
+  t.teardown(() => delete process.env.DESK_TOKEN)
+  const first = await runEval(suiteOf(world(), more), { record: folder })
+  t.equal(first.verdict, 'passed', first.reasons.join())
+  return { folder, first }
+}
+
+/** What is the same in a play as when it was recorded: not the times. */
+const essence = ({ results }: Awaited<ReturnType<typeof runEval>>) =>
+  JSON.parse(JSON.stringify(results, (name, value) => (name === 'ms' ? 0 : value)))
+
+t.test('a tape plays to the same report, without a call, as often as it is played', async (t) => {
+  const { folder, first } = await recorded(t)
+  const reports = new Set<string>()
+  for (let play = 0; play < 20; play++) {
+    const again = world()
+    const report = await runEval(suiteOf(again), { playback: folder })
+    t.same(again.asked, [], 'no model and no tool is asked')
+    if (play === 0) t.same(essence(report), JSON.parse(JSON.stringify(essence(first)).replaceAll(SECRET, '[redacted]')))
+    reports.add(JSON.stringify(report))
+  }
+  t.equal(reports.size, 1)
+})
+
+t.test('a tape has no secrets, and a file for each play', async (t) => {
+  const folder = join((await recorded(t)).folder, 'desk')
+  const files = readdirSync(folder)
+  t.equal(files.length, CASES.length)
+  for (const file of files) t.notMatch(readFileSync(join(folder, file), 'utf8'), SECRET, file)
+  t.match(JSON.parse(readFileSync(join(folder, 'find.1.json'), 'utf8')), {
+    version: 1,
+    entries: [
+      { agent: 'ann', kind: 'model', name: 'default', digest: /^[\da-f]{64}$/ },
+      { agent: 'ann', kind: 'tool', name: 'find', input: { what: 'lamp' }, answer: { what: 'lamp' } },
+      { agent: 'ann', kind: 'model' },
+    ],
+  })
+})
+
+const ofAnn = { agent: 'ann', kind: 'model', name: 'default' }
+const misses: [title: string, changed: (world: World) => Partial<EvalSuite>, says: RegExp][] = [
+  [
+    'a word of a prompt',
+    () => ({ team: world('Talk now.').team }),
+    /Case "find": Agent "ann" asks its model \(default\), .*find\.1\.json has no answer to that: the nearest differs in messages\[0\]\.content \(system\), from character 5 on: it has "Talk\.\\n.*, and now is "Talk now\..*record the case again \(--record\)/,
+  ],
+  [
+    'what is asked',
+    () => ({ cases: [{ id: 'find', input: 'find lamb' }] }),
+    /the nearest differs in messages\[1\]\.content \(user\), from character 9 on: it has "find lamp", and now is "find lamb"/,
+  ],
+  [
+    'a tool that a model has',
+    ({ team }) => ({ team: { ...team, agents: [{ ...team.agents[0]!, tools: [] }, team.agents[1]!] } }),
+    /Agent "ann" asks its model .*differs in tools/,
+  ],
+  [
+    'an agent',
+    ({ team }) => ({
+      team: { ...team, orchestration: { strategy: 'sequential', agentOrder: ['bob'] } as never },
+    }),
+    /Agent "bob" asks its model .*: it has none of that agent for it\./,
+  ],
+  ['more repeats', () => ({ repeats: 2 }), /there is no tape of case "find", repeat 2: .*--record/],
+]
+
+t.test('what a tape does not have breaks the suite, and says what differs', async (t) => {
+  const cases = [CASES[0]!]
+  const { folder } = await recorded(t, { cases })
+  for (const [title, changed, says] of misses) {
+    const now = world()
+    const { verdict, reasons } = await runEval(suiteOf(now, { cases, ...changed(now) }), { playback: folder })
+    t.match({ verdict, reason: reasons[0] }, { verdict: 'broken', reason: says }, title)
+    t.same(now.asked, [], `${title}: nobody is asked`)
+  }
+})
+
+t.test('a case alone is recorded and played', async (t) => {
+  const folder = folderOf(t)
+  const run = await evalRun(world().team, 'find lamp', { record: folder })
+  const { team, asked } = world()
+  const again = await evalRun(team, 'find lamp', { playback: folder })
+  t.match(again, { success: true, output: run.output?.replace(/Bearer [\w-]+/, '[redacted]'), money: run.money })
+  t.same(asked, [])
+  const changed = world('Talk now.').team
+  await t.rejects(evalRun(changed, 'find lamp', { playback: folder }), {
+    code: 'TAPE_MISS',
+    details: { ...ofAnn, path: 'messages[0].content', at: 4 },
+  })
+  await t.rejects(evalRun(team, 'Hi.', { record: folder, playback: folder }), /a folder of tapes, without record/)
+  writeFileSync(join(folder, '1.1.json'), '{}')
+  await t.rejects(evalRun(team, 'find lamp', { playback: folder }), /is no tape of this version/)
+})
+
+t.test('a tape is of one suite', async (t) => {
+  const suite = suiteOf(world())
+  await t.rejects(runEval(suite, { record: folderOf(t), against: suite }), /against: got a suite/)
+})
+
+t.test('tools in threads, isolated ones, and agents at one time are on the tape', async (t) => {
+  const folder = folderOf(t)
+  const file = join(folder, 'marks')
+  let count = 0
+  const models: MultiAgentPatternOptions['models'] = {
+    default: {
+      async *complete({ messages, agent }) {
+        await new Promise((resolve) => setTimeout(resolve, agent === 'ann' ? 20 : 1))
+        count += 1
+        yield { text: `${textOf(messages.at(-1)!.content).slice(-40)} ${count}` }
+      },
+    },
+  }
+  const call = (tool: string) => JSON.stringify({ tool, input: { file }, times: 2 })
+  const tools = [{ module: recordModule }, { module: recordModule, export: 'again', isolate: true as const }]
+  const plays: [input: string, agents: MultiAgentPatternOptions['agents'], strategy: 'sequential' | 'parallel'][] = [
+    [call('record'), [{ name: 'cid', module: callerModule, tools }], 'sequential'],
+    [call('again'), [{ name: 'cid', module: callerModule, tools }], 'sequential'],
+    ['Hi.', ['ann', 'bob', 'eve'].map((name) => ({ name, systemPrompt: 'Talk.' })), 'parallel'],
+  ]
+  for (const [input, agents, strategy] of plays) {
+    const team: MultiAgentPatternOptions = { agents, models, logger: silent, orchestration: { strategy } as never }
+    const tape = join(folder, 'tape')
+    const first = await evalRun(team, input, { record: tape })
+    t.ok(first.success, `${first.error?.message}`)
+    const marks = readFileSync(file, 'utf8')
+    const asked = count
+    const again = await evalRun(team, input, { playback: tape })
+    t.same(
+      [again.output, again.calls.map(({ output }) => output)],
+      [first.output, first.calls.map(({ output }) => output)],
+      strategy,
+    )
+    t.same([readFileSync(file, 'utf8'), count], [marks, asked], 'nothing is done')
+  }
+})
