@@ -22,7 +22,7 @@ const rooms: ReadonlyMap<string, number> = new Map(
     'runtime/settings': 9, // prices and amounts of money
     'runtime/log': 7,
     'runtime/threads': 7,
-    'runtime/host': 20, // moments of the wall clock; what people say to a run
+    'runtime/host': 21, // moments of the wall clock; what people say to a run; what is owed to receivers outside
     'runtime/verbs': 22, // prompts for agents elsewhere; a call of a list of models; who may agree to a call, how many have to, and to what; words of people in prompts
     'runtime/supervision': 11,
     'runtime/observers': 10,
@@ -95,6 +95,7 @@ const LINES: readonly [lines: number, what: string][] = [
   [360, 'a team as an agent of ACP over pipes'],
   [1_600, 'judges held against labels, models of suites, likeness, data sets from logs, a page of reports'],
   [460, 'tapes of models and tools, for suites without a key'],
+  [520, 'URLs that are told how tasks of A2A stand, and what is owed to receivers outside'],
 ]
 const MOST_LINES = LINES.reduce((all, [lines]) => all + lines, 0)
 const LONGEST_FILE = 784

@@ -12,7 +12,7 @@ import ipaddr from 'ipaddr.js'
 import type { Piscina } from 'piscina'
 import { ownFile, ownRequire, threadFlags } from '../shared/environment.ts'
 import { ToolFailedError } from '../shared/errors.ts'
-import { type Answer, get } from './http-get.ts'
+import { type Answer, send } from './http-request.ts'
 import type { RawPage, ReadableText } from './readable-text.ts'
 import { mimeOf, textOf } from './text-bytes.ts'
 
@@ -163,7 +163,7 @@ async function getChecked(url: URL, rules: PageRules, signal: AbortSignal): Prom
     headers: { accept: 'text/html, application/xhtml+xml, text/plain;q=0.9, application/json;q=0.9, */*;q=0.1' },
     wants: (status: number, headers: IncomingHttpHeaders) => isGood(status) && isReadable(headers['content-type']),
   }
-  return get(url, options, signal)
+  return send(url, options, signal)
 }
 
 /** The addresses that the page may be read from. */

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { defineTool, type Tool } from '../actors/definition/tool.ts'
 import { ToolTimeoutError } from '../shared/errors.ts'
-import { MARGIN_MS, within } from './http-get.ts'
+import { MARGIN_MS, within } from './http-request.ts'
 import { checkedOptions, needsPackages } from './options.ts'
 import { fetchPage, ownAddresses, type PageRules, pageText, type Resolve, systemResolve } from './page.ts'
 

@@ -8,7 +8,7 @@ import { systemClock } from '../shared/clock.ts'
 import { environment } from '../shared/environment.ts'
 import { ToolFailedError, ToolTimeoutError } from '../shared/errors.ts'
 import { own } from '../shared/values.ts'
-import { type Answer, get, MARGIN_MS, within } from './http-get.ts'
+import { type Answer, MARGIN_MS, send, within } from './http-request.ts'
 
 export const baseUrl = z
   .url({ protocol: /^https?$/ })
@@ -115,7 +115,7 @@ async function answerTo(question: Question, signal: AbortSignal): Promise<string
     maxBytes: MOST_BYTES,
     wants: () => true,
   }
-  const answer = await get(url, options, signal)
+  const answer = await send(url, options, signal)
   const text = without(secret, answer.body.toString('utf8'))
   if (answer.status >= 200 && answer.status < 300) return text
   throw statusFailure(question, answer, text)

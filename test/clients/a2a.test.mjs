@@ -1,7 +1,9 @@
 /** The SDK of A2A asks a team by both bindings, follows a task, answers what it asks, and cancels. */
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
 import { test } from 'node:test'
-import { Role, TaskState } from '@a2a-js/sdk'
+import { Role, StreamResponse, TaskState } from '@a2a-js/sdk'
 import {
   ClientFactory,
   ClientFactoryOptions,
@@ -89,4 +91,50 @@ for (const [binding, Transport] of Object.entries({
       },
       { name: 'UnsupportedOperationError' },
     )
+  })
+
+for (const [binding, Transport] of Object.entries({
+  JSONRPC: JsonRpcTransportFactory,
+  'HTTP+JSON': RestTransportFactory,
+}))
+  test(`the SDK has a URL told how its task stands, by ${binding}`, async (t) => {
+    const told = []
+    const over = Promise.withResolvers()
+    const hook = createServer(async (request, response) => {
+      const { payload } = StreamResponse.fromJSON(JSON.parse((await request.toArray()).join('')))
+      told.push([request.headers['x-a2a-notification-token'], payload.$case, stateOf(payload.value)])
+      response.end()
+      if (stateOf(payload.value) === 'TASK_STATE_COMPLETED') over.resolve(payload.value)
+    }).listen(0, '127.0.0.1')
+    await once(hook, 'listening')
+    const origin = `http://127.0.0.1:${hook.address().port}`
+    const gate = Promise.withResolvers()
+    const pause = (word) => (word === 'slowly' ? gate.promise : undefined)
+    const shop = await listen({ a2a: { push: [origin] }, pause })
+    t.after(() => Promise.all([shop.close(), hook.close()]))
+    const options = ClientFactoryOptions.createFrom(ClientFactoryOptions.default, {
+      transports: [new Transport({ fetchImpl })],
+      cardResolver: new DefaultAgentCardResolver({ fetchImpl }),
+      preferredTransports: [binding],
+    })
+    const client = await new ClientFactory(options).createFromUrl(shop.url)
+    assert.equal((await client.getAgentCard()).capabilities.pushNotifications, true)
+    const begun = say('say slowly done')
+    begun.configuration = { acceptedOutputModes: [], returnImmediately: true }
+    const { id: taskId } = await client.sendMessage(begun)
+    const config = { tenant: '', id: 'mine', taskId, url: `${origin}/hook`, token: 'opaque', authentication: undefined }
+    assert.equal((await client.createTaskPushNotificationConfig(config)).id, 'mine')
+    assert.equal((await client.getTaskPushNotificationConfig({ tenant: '', taskId, id: 'mine' })).url, config.url)
+    const other = { ...config, id: 'other' }
+    await client.createTaskPushNotificationConfig(other)
+    await client.deleteTaskPushNotificationConfig({ tenant: '', taskId, id: 'other' })
+    const listed = { tenant: '', taskId, pageSize: 0, pageToken: '' }
+    const { configs } = await client.listTaskPushNotificationConfig(listed)
+    assert.deepEqual(
+      configs.map(({ id }) => id),
+      ['mine'],
+    )
+    gate.resolve()
+    assert.equal(answerOf(await over.promise).trim(), 'slowly done')
+    assert.deepEqual([told.at(-1)[0], told.at(-1)[1]], ['opaque', 'task'])
   })

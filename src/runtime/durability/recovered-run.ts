@@ -198,6 +198,8 @@ export class RecoveredTeam {
   /** Agents that were made while the team ran, by their index: those that stay until they are removed. */
   readonly joined = new Map<number, JoinedAgent>()
   readonly #shared = new Map<string, RecordOf<'shared'>>()
+  /** Debts to receivers outside, by key. */
+  readonly outbox = new Map<string, RecordOf<'outbox'>>()
   readonly #board = new Map<number, BlackboardEntry>()
 
   /** `windowMs`: time for which the team counts what model calls have cost. */
@@ -242,6 +244,10 @@ export class RecoveredTeam {
       case 'shared':
         this.#shared.set(JSON.stringify([record.scope, record.owner, record.key]), record)
         return
+      case 'outbox':
+        if (record.value === undefined) this.outbox.delete(record.key)
+        else this.outbox.set(record.key, record)
+        return
       case 'message.dead':
       case 'letter':
         this.letters.delete(record.letter.id)
@@ -269,6 +275,7 @@ export class RecoveredTeam {
     for (const { kind, scope, owner, key, version, value } of this.shared)
       if (owner === undefined) yield { kind, scope, key, version, value }
       else if (isThere(owner)) yield { kind, scope, owner, key, version, value }
+    for (const { kind, key, value } of this.outbox.values()) yield { kind, key, value }
     let nth = 0
     for (const entry of this.board) yield { kind: 'blackboard', entry, nth: nth++ }
   }

@@ -398,6 +398,7 @@ export class Recovery {
       open.map((run) => runs.stateOf(run)),
     )
     for (const fact of old.team.shared) this.#owners.sharedStates.restore(fact)
+    for (const fact of old.team.outbox.values()) this.#owners.outbox.restore(fact)
     for (const entry of old.team.board) this.#owners.boards.restoreOfTeam(entry)
     restoreLetters(this.#owners, old)
     for (const callId of old.openTools) this.#owners.tools.interrupted.add(callId)

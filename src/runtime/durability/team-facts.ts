@@ -98,6 +98,7 @@ export function* teamFacts(owners: Supervisor, parts: TeamParts): Generator<Fact
   for (const { agent: index, threadId, conversation } of agentStates.conversations.all())
     yield { kind: 'conversation', index, threadId, conversation }
   yield* sharedStates.facts()
+  yield* owners.outbox.facts()
   yield* boards.facts()
   yield* parts.budgets.facts()
   for (const { letter, bytes } of journal.deadLetters.entries) yield { kind: 'letter', letter, bytes }

@@ -313,6 +313,8 @@ export type KeptRecord =
   | OfKind<'run.launched', Launched>
   /** Value of shared state (`context.shared`). `owner`: index of the agent whose own it is. */
   | OfKind<'shared', { scope: SharedScope; owner?: number; key: string; version: number; value: unknown }>
+  /** A debt of the service to a receiver outside; without `value` there is none any more. */
+  | OfKind<'outbox', { key: string; value?: unknown }>
   /** A dead letter that is in the list when older records are dropped. */
   | OfKind<'letter', { letter: DeadLetter; bytes: number }>
   /**
@@ -629,6 +631,7 @@ const KINDS: { readonly [Kind in Kept]: typeof kept } & {
   'model.switched': { event: ['agent', 'messageId', 'entry', 'from', 'to', 'reason', 'heard'] },
   name: kept,
   numbers: kept,
+  outbox: kept,
   part: kept,
   'part.used': kept,
   'question.closed': { event: ['agent', 'questionId', 'how'] },

@@ -19,6 +19,7 @@ import { Delegations } from '../host/delegation.ts'
 import { Dispatcher } from '../host/dispatcher.ts'
 import { KeptLimits } from '../host/limit-waits.ts'
 import { Mailboxes, Requests } from '../host/mailboxes.ts'
+import { Outbox } from '../host/outbox.ts'
 import { Permits, Suspension } from '../host/permits.ts'
 import { ReplyQueue } from '../host/replies.ts'
 import type { RunState } from '../host/run.ts'
@@ -113,6 +114,7 @@ export abstract class Owners<Options extends OwnersOptions = OwnersOptions> exte
   readonly syncPoints = new SyncPoints(this)
   readonly boards = new Boards(this, this.admission, this.options.blackboard ?? NO_BLACKBOARD)
   readonly sharedStates = new SharedStates(this, this.options.persistentFile)
+  readonly outbox = new Outbox(this.journal)
   readonly guards = new Guards(this)
   readonly steers = new Steers(this, this.guards, this.hostMessages)
   readonly #ask = asksPerson(this, this.pauses, this.suspension, this.options.hasHandle ?? (() => true))

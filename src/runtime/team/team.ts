@@ -18,6 +18,7 @@ import type { TeamParts } from '../durability/team-facts.ts'
 import { TeamLog } from '../durability/team-log.ts'
 import type { Agent } from '../host/agent.ts'
 import { delegationGraph, mayDelegate } from '../host/delegation.ts'
+import { outboxes } from '../host/outbox.ts'
 import { guardedLogger } from '../logging/logger.ts'
 import { detectorsOf } from '../observers/detectors.ts'
 import { Tracing, tracings } from '../observers/tracing.ts'
@@ -114,6 +115,7 @@ export class TeamRuntime extends TeamRuns {
       ...(settings.persistentFile && { persistentFile: settings.persistentFile }),
     })
     commons?.showWaits(this.supervisor)
+    outboxes.set(this, this.supervisor.outbox)
     this.supervisor.runs.currency = settings.prices?.currency
     const budget = new Budgets(settings, this.supervisor, kit?.model === undefined)
     this.supervisor.attach(() => budget.part)

@@ -35,7 +35,7 @@ export function cardOf({ name, team }: ServedTeam, { url, settings, caller }: Pl
     })),
     capabilities: {
       streaming: true,
-      pushNotifications: false,
+      pushNotifications: settings.push !== false,
       extendedAgentCard: true,
       // Without a durable log a task is forgotten with its process, and its message would begin it again.
       ...(team.logPath !== undefined && { extensions: [ONCE] }),

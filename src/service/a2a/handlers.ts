@@ -24,6 +24,7 @@ import {
 } from '../http/tasks.ts'
 import { cardOf, VERSION } from './card.ts'
 import { answersIn, queryIn } from './message.ts'
+import { Pushes } from './push.ts'
 import { CONTEXT, contextOf, eventsOf, STATES, taskOf } from './task.ts'
 import { checked, Fault, faultOf, noTask, params, rpcRequest } from './wire.ts'
 
@@ -50,6 +51,7 @@ interface Binding {
 export function a2aHandlers(service: Service) {
   const { settings, teams, tasks, streams } = service
   const { a2a: given, logger } = settings
+  const pushes = given && given.push !== false ? new Pushes(service, given) : undefined
 
   const teamOf = (name: string | undefined): ServedTeam => {
     const names = given?.teams ?? []
@@ -75,11 +77,18 @@ export function a2aHandlers(service: Service) {
     return found
   }
 
+  const pushesOf = (): Pushes => {
+    if (pushes) return pushes
+    throw new Fault('PUSH_NOTIFICATION_NOT_SUPPORTED', 'Push notifications are not served here (a2a.push). Subscribe to the task.') // biome-ignore format: one line
+  }
+
   /** Begins the task of a message or joins it, or gives the answers that it brings. */
   const say = async (asked: Asked, isStreamed: boolean): Promise<FoundTask> => {
-    const { message } = checked(params.SendMessage, asked.given, 'params')
+    const { message, configuration } = checked(params.SendMessage, asked.given, 'params')
     const { request, caller, served } = asked
     const { messageId, taskId, contextId } = message
+    const push = configuration?.taskPushNotificationConfig
+    if (push) await pushesOf().assertReachable(push, request.signal) // before a task begins
     if (taskId !== undefined) {
       const found = await find(taskId, asked)
       if (contextId !== undefined && contextId !== contextOf(found)) throw noTask(taskId)
@@ -87,6 +96,7 @@ export function a2aHandlers(service: Service) {
         await answerOnce(found, each, request.signal).catch((error: unknown) => {
           if (!isOver(found.run)) throw error // an answer that is sent again after the end has nothing to do
         })
+      if (push) await pushesOf().put(found, push)
       await written(found)
       return found
     }
@@ -104,6 +114,7 @@ export function a2aHandlers(service: Service) {
       ...(isStreamed && { stream: true }),
     }
     const found = await beginOnce(service, { served, query, options, caller, request, keyed })
+    if (push) await pushesOf().put(found, push)
     await written(found) // whoever reads its id finds it after a crash
     return found
   }
@@ -171,6 +182,31 @@ export function a2aHandlers(service: Service) {
       const isLast = at + page.length >= listed.length
       const nextPageToken = isLast ? '' : page.at(-1)!.id
       return { value: { tasks: shown, nextPageToken, pageSize: page.length, totalSize: listed.length } }
+    },
+    async CreateTaskPushNotificationConfig(asked) {
+      const push = pushesOf()
+      const { taskId, ...config } = checked(params.CreateTaskPushNotificationConfig, asked.given, 'params')
+      const found = await find(taskId, asked)
+      await push.assertReachable(config, asked.request.signal)
+      return { value: await push.put(found, config) }
+    },
+    async GetTaskPushNotificationConfig(asked) {
+      const push = pushesOf()
+      const { taskId, id } = checked(params.GetTaskPushNotificationConfig, asked.given, 'params')
+      const config = push.of(await find(taskId, asked), id)[0]
+      if (!config) throw noTask(`${taskId}/${id}`)
+      return { value: config }
+    },
+    async ListTaskPushNotificationConfigs(asked) {
+      const push = pushesOf()
+      const { taskId } = checked(params.ListTaskPushNotificationConfigs, asked.given, 'params')
+      return { value: { configs: push.of(await find(taskId, asked)), nextPageToken: '' } }
+    },
+    async DeleteTaskPushNotificationConfig(asked) {
+      const push = pushesOf()
+      const { taskId, id } = checked(params.DeleteTaskPushNotificationConfig, asked.given, 'params')
+      await push.remove(await find(taskId, asked), id)
+      return { value: {} }
     },
     GetExtendedAgentCard: async (asked) => ({ value: card(asked.served, asked) }),
   } satisfies Record<string, (asked: Asked) => Promise<Outcome>>
@@ -253,6 +289,7 @@ export function a2aHandlers(service: Service) {
 
     a2aPost: byPath,
     a2aGet: byPath,
+    a2aDelete: byPath,
   } satisfies Partial<Handlers>
 }
 
@@ -277,6 +314,16 @@ const OF_PATHS: Binding = {
   failed: ({ ofHttp }) => `event: error\ndata: ${JSON.stringify(ofHttp)}\n\n`,
 }
 
+const CONFIG_PATH = /^tasks\/([^/:]+)\/pushNotificationConfigs(?:\/([^/]+))?$/
+const OF_CONFIGS = new Map([
+  ['POST', 'CreateTaskPushNotificationConfig'],
+  ['GET', 'ListTaskPushNotificationConfigs'],
+])
+const OF_CONFIG = new Map([
+  ['GET', 'GetTaskPushNotificationConfig'],
+  ['DELETE', 'DeleteTaskPushNotificationConfig'],
+])
+
 const TASK_PATH = /^tasks\/([^/:]+)(?::(cancel|subscribe))?$/
 
 /** Returns the method of a path, and its parameters that the path has. */
@@ -285,6 +332,9 @@ function methodAt(verb: string, path: string): [name: string, params: object] {
   if (verb === 'POST' && path === 'message:stream') return ['SendStreamingMessage', {}]
   if (verb === 'GET' && path === 'tasks') return ['ListTasks', {}]
   if (verb === 'GET' && path === 'extendedAgentCard') return ['GetExtendedAgentCard', {}]
+  const [, taskId, ofTask] = CONFIG_PATH.exec(path) ?? []
+  const ofPush = taskId && (ofTask ? OF_CONFIG : OF_CONFIGS).get(verb)
+  if (ofPush) return [ofPush, { taskId, ...(ofTask && { id: ofTask }) }]
   const [, id = '', act] = TASK_PATH.exec(path) ?? []
   if (id !== '' && act === 'subscribe' && verb !== 'DELETE') return ['SubscribeToTask', { id }]
   if (id !== '' && act === 'cancel' && verb === 'POST') return ['CancelTask', { id }]
@@ -293,9 +343,7 @@ function methodAt(verb: string, path: string): [name: string, params: object] {
 }
 
 const unknownMethod = (name: string): Fault => {
-  if (/PushNotificationConfig/i.test(name))
-    return new Fault('PUSH_NOTIFICATION_NOT_SUPPORTED', 'Push notifications are not served. Subscribe to the task.')
-  const old = /^(?:message|tasks)\/\w+$/.test(name)
+  const old = /^(?:message|tasks)\/\w+(?:\/\w+)?$/.test(name)
   if (old)
     return new Fault('VERSION_NOT_SUPPORTED', `"${name.slice(0, 100)}" is a method of A2A 0.3. Served is ${VERSION}.`)
   return new Fault('METHOD_NOT_FOUND', `There is no method "${name.slice(0, 100)}".`)

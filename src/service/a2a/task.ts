@@ -24,6 +24,14 @@ interface Status {
   readonly message?: object
 }
 
+interface TaskView {
+  readonly id: string
+  readonly contextId: string
+  readonly status: Status
+  readonly artifacts?: object[]
+  readonly metadata?: object
+}
+
 /** Field of the metadata of a run: its thread, where a client has named it. */
 export const CONTEXT = 'a2aContext'
 
@@ -31,7 +39,7 @@ export const CONTEXT = 'a2aContext'
 export const contextOf = ({ run }: FoundTask): string => run.metadata[CONTEXT] ?? run.id
 
 /** Returns a task as it is now. What its reader may not answer is not shown, only that others have to. */
-export async function taskOf(found: FoundTask, { withArtifacts = true } = {}): Promise<object> {
+export async function taskOf(found: FoundTask, { withArtifacts = true } = {}): Promise<TaskView> {
   const status = await statusOf(found)
   const artifacts = withArtifacts ? await artifactsOf(found) : []
   const { id } = found.run

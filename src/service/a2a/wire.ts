@@ -42,6 +42,25 @@ const message = z.looseObject({
 export type Message = z.infer<typeof message>
 
 const ofTask = z.looseObject({ id })
+const MOST_URL = 2_048
+/** Text for a header. */
+const secret = z
+  .string()
+  .max(4_096)
+  .regex(/^[\x20-\x7e]*$/, 'visible ASCII characters are accepted')
+const pushConfig = z.object({
+  id: optionalId,
+  url: z.url({ protocol: /^https?$/ }).max(MOST_URL),
+  token: secret.nullish(),
+  authentication: z
+    .object({
+      scheme: z.string().regex(/^[\w!#$%&'*+.^`|~-]{1,64}$/, 'the name of a scheme is accepted'),
+      credentials: secret.nullish(),
+    })
+    .nullish(),
+})
+export type PushConfig = z.infer<typeof pushConfig>
+const ofConfig = z.looseObject({ taskId: id, id })
 
 /** States of the protocol, by which tasks are listed. The first is that of clients which ask for any. */
 const STATES_ASKED = [
@@ -60,7 +79,9 @@ const STATES_ASKED = [
 export const params = {
   SendMessage: z.looseObject({
     message,
-    configuration: z.looseObject({ returnImmediately: flag }).nullish(),
+    configuration: z
+      .looseObject({ returnImmediately: flag, taskPushNotificationConfig: pushConfig.nullish() })
+      .nullish(),
     metadata,
   }),
   GetTask: ofTask,
@@ -72,6 +93,10 @@ export const params = {
     includeArtifacts: flag,
   }),
   CancelTask: ofTask,
+  CreateTaskPushNotificationConfig: pushConfig.extend({ taskId: id }),
+  GetTaskPushNotificationConfig: ofConfig,
+  DeleteTaskPushNotificationConfig: ofConfig,
+  ListTaskPushNotificationConfigs: z.looseObject({ taskId: id }),
   GetExtendedAgentCard: z.looseObject({}),
   path: z.array(z.string().min(1).max(64)).max(MOST_PEERS),
 }

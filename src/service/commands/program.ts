@@ -91,6 +91,11 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .option('--mcp', 'serves the teams by the Model Context Protocol, too, at /mcp')
     .option('--a2a', 'serves the teams by A2A, too, at /a2a/<team>')
     .option(
+      '--a2a-push <origin>',
+      'with --a2a: origin whose URLs may be told how tasks stand, "public" for any https URL; can be given several times',
+      collected,
+    )
+    .option(
       '--price <file>',
       'JSON file with prices for a million tokens: {"currency", "models": {"name": {"input", "output"}}}',
     )

@@ -39,6 +39,8 @@ export interface ServeFlags extends ClusterPlace {
   mcp?: boolean
   /** Serves the teams by A2A, too. */
   a2a?: boolean
+  /** Origins whose URLs may be told how tasks of A2A stand; 'public': any. */
+  a2aPush?: string[]
   /** Time for open tasks at the end, in ms. */
   drain: number
   clusterName?: string
@@ -101,7 +103,10 @@ export async function serve(
       teamFiles: Object.fromEntries(teamFiles),
       dashboard: true,
       mcp: flags.mcp === true,
-      a2a: flags.a2a === true && (isOwnMachine ? { securitySchemes: {} } : true),
+      a2a: flags.a2a === true && {
+        ...(isOwnMachine && { securitySchemes: {} }),
+        push: flags.a2aPush?.includes('public') || (flags.a2aPush ?? false),
+      },
       limits: LIMITS,
       ...(prices && !isList(prices) && { prices }),
       logger: lineLogger(say),

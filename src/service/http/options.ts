@@ -132,6 +132,11 @@ export interface A2aOptions {
    * Source: `SecurityScheme` of A2A.
    */
   securitySchemes?: Readonly<Record<string, object>>
+  /**
+   * Tells URLs that clients name how their tasks stand (push notifications). true: any at a public address, by https. A
+   * list of origins: those alone, wherever they are. Default: false.
+   */
+  push?: boolean | readonly string[]
 }
 
 export interface HttpApiOptions {
@@ -268,11 +273,13 @@ const mcp = shape<McpOptions>({
     'authorizationServers',
   ),
 })
+const origins = listOf(rule("an origin such as 'https://app.example.com'", isOrigin))
 const a2a = shape<A2aOptions>({
   teams: teamNames,
   waitMs: wait(),
   url: webAddress,
   securitySchemes: byName('an object with schemes by name', anyObject),
+  push: (value, path) => typeof value === 'boolean' || origins(value, path),
 })
 const options = shape<HttpApiOptions>(
   {
@@ -280,7 +287,7 @@ const options = shape<HttpApiOptions>(
     authorize: rule('a function that returns a caller, a Response or null', (value) => typeof value === 'function'),
     basePath: rule("'', or a path such as '/agents' without a '/' at its end", isA(PATH)),
     allowedHosts: listOf(rule("a host such as 'agents.example.com', or '*'", isA(HOST))),
-    allowedOrigins: listOf(rule("an origin such as 'https://app.example.com'", isOrigin)),
+    allowedOrigins: origins,
     onDisconnect: oneOf('auto', 'continue', 'cancel'),
     prices: byName('an object with prices by model', modelPrice),
     teamFiles: byName(
@@ -332,9 +339,10 @@ const BEARER = { bearer: { httpAuthSecurityScheme: { scheme: 'bearer' } } }
 
 function a2aOf({ a2a = false, teams }: HttpApiOptions): HttpSettings['a2a'] {
   if (a2a === false) return undefined
-  const { teams: names = Object.keys(teams), waitMs = 20_000, url, securitySchemes = BEARER } = a2a === true ? {} : a2a
+  const { teams: names = Object.keys(teams), url, ...given } = a2a === true ? {} : a2a
+  const { waitMs = 20_000, securitySchemes = BEARER, push = false } = given
   assertOfOneProcess('a2a', names, teams)
-  return { teams: names, waitMs, securitySchemes, ...(url !== undefined && { url: url.replace(/\/+$/, '') }) }
+  return { teams: names, waitMs, securitySchemes, push, ...(url !== undefined && { url: url.replace(/\/+$/, '') }) }
 }
 
 /** @throws ConfigurationError for a team that there is not, or that runs over several processes. */

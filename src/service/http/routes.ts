@@ -593,6 +593,13 @@ export const routes = {
     answers: a2aAnswers,
     errors: [400, 404, 409, 415, 429, 503],
   }),
+  a2aDelete: route({
+    ...ofA2a,
+    method: 'DELETE',
+    summary: 'Ends push notifications of a task by A2A 1.0 (HTTP+JSON)',
+    answers: a2aAnswers,
+    errors: [400, 404, 429, 503],
+  }),
   a2aGet: route({
     ...ofA2a,
     summary: 'Returns a task, or all, or streams one by A2A 1.0 (HTTP+JSON)',

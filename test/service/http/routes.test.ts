@@ -227,6 +227,10 @@ const visits: Record<Operation, Visit> = {
     const { body } = await send('POST', '/a2a/desk/message:send', { body: said('go') })
     return [await send('GET', `/a2a/desk/tasks/${body.task.id}`), await send('GET', '/a2a/desk/tasks')]
   },
+  async a2aDelete({ send }) {
+    const { body } = await send('POST', '/a2a/desk/message:send', { body: said('go') })
+    return [await send('DELETE', `/a2a/desk/tasks/${body.task.id}/pushNotificationConfigs/none`)]
+  },
   page: async ({ send }) => [await send('GET', '/', { caller: null })],
   async pageScript({ send }) {
     const file = await send('GET', '/page.js', { caller: null })
@@ -246,7 +250,12 @@ for (const [operation, visit] of Object.entries(visits) as [Operation, Visit][])
   const { method, path, answers }: Route = routes[operation]
   t.test(`${method} ${path} gives each answer that the table names, and it fits`, async (t) => {
     const sent = await visit(
-      stage(t, handy, { dashboard: true, mcp: { oauth: OAUTH }, a2a: true }, { supervision: { maxRestarts: 0 } }),
+      stage(
+        t,
+        handy,
+        { dashboard: true, mcp: { oauth: OAUTH }, a2a: { push: true } },
+        { supervision: { maxRestarts: 0 } },
+      ),
     )
     const named = Object.entries(answers).filter(([, { isOfCluster }]) => !isOfCluster)
     t.same(new Set(sent.map(({ status }) => String(status))), new Set(named.map(([status]) => status)))

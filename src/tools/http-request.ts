@@ -1,6 +1,7 @@
 /**
- * Makes a GET request of bounded size to an address that the caller has chosen. Its signal ends it, socket and all. It
- * uses Node's own `request`, which takes a `lookup`: `fetch` resolves a name by itself, after any check of ours.
+ * Makes a request, whose answer is of bounded size, to an address that a stranger has chosen. Its signal ends it, its
+ * socket too. It uses Node's own `request`, which takes a `lookup`: `fetch` resolves a name by itself, after any check
+ * of ours.
  */
 
 import { request as httpRequest, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
@@ -42,10 +43,12 @@ export async function within<T>(
   }
 }
 
-export interface GetOptions {
+export interface SendOptions {
   /** Name of the server, for errors: 'Open-Meteo', 'example.com'. */
   readonly who: string
   readonly headers?: Readonly<Record<string, string>>
+  /** Sent by POST. Default: none, by GET. */
+  readonly body?: string
   /** The addresses that may be connected to; without it the system resolves the name. */
   readonly addresses?: readonly string[]
   /** Limit for the body, both as received and decompressed. */
@@ -62,7 +65,7 @@ export interface Answer {
 }
 
 /** Each call has a connection of its own, without cookies. Throws `ToolFailedError`, or the signal's reason. */
-export async function get(url: URL, options: GetOptions, signal: AbortSignal): Promise<Answer> {
+export async function send(url: URL, options: SendOptions, signal: AbortSignal): Promise<Answer> {
   try {
     const response = await responseTo(url, options, signal)
     try {
@@ -78,11 +81,12 @@ export async function get(url: URL, options: GetOptions, signal: AbortSignal): P
   }
 }
 
-function responseTo(url: URL, options: GetOptions, signal: AbortSignal): Promise<IncomingMessage> {
+function responseTo(url: URL, options: SendOptions, signal: AbortSignal): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     const request = (url.protocol === 'https:' ? httpsRequest : httpRequest)(url, {
       agent: false, // a pooled connection may lead where nobody has looked, and a global agent to a proxy
       signal,
+      method: options.body === undefined ? 'GET' : 'POST',
       headers: { 'user-agent': 'dramatis', 'accept-encoding': 'gzip, deflate, br', ...options.headers },
       ...(options.addresses && { lookup: lookupIn(options.addresses) }),
     })
@@ -90,7 +94,7 @@ function responseTo(url: URL, options: GetOptions, signal: AbortSignal): Promise
     request.on('error', reject)
     // an upgrade that nobody asked for ends without a word
     request.once('close', () => reject(Object.assign(new Error('closed'), { code: 'ECONNRESET' })))
-    request.end()
+    request.end(options.body)
   })
 }
 
@@ -103,7 +107,7 @@ function lookupIn(addresses: readonly string[]): LookupFunction {
   }
 }
 
-async function bodyOf(response: IncomingMessage, { who, maxBytes }: GetOptions): Promise<Buffer> {
+async function bodyOf(response: IncomingMessage, { who, maxBytes }: SendOptions): Promise<Buffer> {
   const decoder = decoderOf(response.headers['content-encoding'], who)
   const chunks: Buffer[] = []
   await pipeline(response, upTo(maxBytes, who), decoder, upTo(maxBytes, who), async (source) => {
