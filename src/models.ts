@@ -12,6 +12,7 @@ export type {
   AnswerFunction,
   Completion,
   CompletionRequest,
+  EmbedRequest,
   FinishReason,
   ModelClient,
   ModelMessage,

@@ -18,7 +18,7 @@ const rooms: ReadonlyMap<string, number> = new Map(
     remote: 7, // agents elsewhere as roles, by one protocol or another
     'runtime/logging': 4,
     'runtime/store': 11, // chunks, which two engines of a cluster write
-    'runtime/providers': 14, // lists of models
+    'runtime/providers': 15, // lists of models; embeddings
     'runtime/settings': 9, // prices and amounts of money
     'runtime/log': 7,
     'runtime/threads': 7,

@@ -199,6 +199,23 @@ export function sameJson({ only, ignore = [] }: { only?: readonly string[]; igno
   })
 }
 
+/**
+ * Likeness of the answer and the one that is expected: the cosine of their embeddings by a model of the suite, 0 at
+ * least. Texts of one language are seldom near 0, so compare it, or see what it gives before you ask for a least one.
+ */
+export function similar({ embed: model }: { embed: string }): Scorer {
+  return scorer('similar', async ({ case: { expected }, output }, { embed }) => {
+    if (expected === undefined) return null
+    if (output === null || output.trim() === '') return 0
+    const wanted = typeof expected === 'string' ? expected : JSON.stringify(expected)
+    const [a = [], b = []] = await embed([wanted, output], { model })
+    const product = (one: readonly number[], other: readonly number[]) =>
+      one.reduce((sum, value, at) => sum + value * other[at]!, 0)
+    const length = Math.sqrt(product(a, a) * product(b, b))
+    return length === 0 ? 0 : Math.min(1, Math.max(0, product(a, b) / length))
+  })
+}
+
 /** Values that are no list and no object, as JSON, with their pointers in their order; empty ones count as such. */
 function leaves(value: unknown, path = ''): [path: string, leaf: string][] {
   if (typeof value !== 'object' || value === null) return [[path, JSON.stringify(value) ?? 'null']]

@@ -14,6 +14,7 @@ export {
   notCalled,
   sameJson,
   scorer,
+  similar,
   type Times,
   within,
 } from './gates.ts'

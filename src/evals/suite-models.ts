@@ -1,8 +1,10 @@
 /** Models of a suite: what judges and scorers ask, by the clients of a team, with their keys, limits and retries. */
 import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { textOf } from '../actors/definition/content.ts'
 import {
   addUsage,
+  type ModelClient,
   type ModelMessage,
   type ModelRequest,
   NO_TOKENS,
@@ -11,17 +13,19 @@ import {
 import { Redactor } from '../runtime/logging/redactor.ts'
 import { collect, nothingYet } from '../runtime/providers/collect.ts'
 import { Models } from '../runtime/providers/models.ts'
-import type { ModelsConfig, ResolvedModel } from '../runtime/providers/provider.ts'
+import { isClient, type ModelsConfig, type ResolvedModel } from '../runtime/providers/provider.ts'
 import { refusedAs } from '../shared/checks.ts'
 import { systemClock } from '../shared/clock.ts'
 import { environment } from '../shared/environment.ts'
-import { modelFailureIn } from '../shared/errors.ts'
+import { ModelError, modelFailureIn } from '../shared/errors.ts'
 import { digestOf } from '../shared/random.ts'
 
 /** Means by which a scorer asks models. */
 export interface ScorerContext {
   /** Asks a model of the suite (`models`). Rejects with `ModelError` where it has no answer. */
   complete(prompt: string, options?: CompleteOptions): Promise<string>
+  /** Asks a model of the suite for a vector of each text. Rejects with `ModelError` where it gives none. */
+  embed(texts: readonly string[], options?: { model?: string }): Promise<number[][]>
   /** Ends with the suite. */
   readonly signal: AbortSignal
 }
@@ -40,25 +44,28 @@ export interface CompleteOptions extends Pick<ModelRequest, 'temperature' | 'jso
 
 const KEPT_ANSWERS = 10_000
 const LONGEST_KEPT = 4_000
+/** A provider's answer is read up to 65,536 values; a vector may have thousands. */
+const TEXTS_AT_ONCE = 8
 
 export class SuiteModels {
   readonly #redactor = new Redactor()
   readonly #models: Models
+  readonly #embedders: Models
   readonly #kept: KeptAnswers
   /** Tokens that these models have used, by their names. */
   readonly used = new Map<string, TokenUsage>()
 
   /** `folder`: that of the suite, for the answers that are kept. */
   constructor(models: ModelsConfig | undefined, folder: string) {
-    this.#models = new Models(models, { env: environment(), clock: systemClock, redactor: this.#redactor })
+    const context = { env: environment(), clock: systemClock, redactor: this.#redactor }
+    this.#models = new Models(models, context)
+    this.#embedders = new Models(models && embeddersOf(models), { ...context, api: 'embeddings' })
     this.#kept = new KeptAnswers(join(folder, '.dramatis', 'answers.jsonl'))
   }
 
   /** Throws `ConfigurationError` if there is no model of that name, or a list of them. */
   resolve(name: string | undefined, path: string): ResolvedModel {
-    const found = this.#models.resolve(name, path)
-    if (found.list) throw refusedAs(path, `the list "${name}"`, 'the name of one model, which is always the same')
-    return found
+    return oneOf(this.#models, name, path)
   }
 
   /** Takes the keys of the models out of a text. */
@@ -67,7 +74,31 @@ export class SuiteModels {
   }
 
   for(signal: AbortSignal): ScorerContext {
-    return { signal, complete: (prompt, options = {}) => this.#complete(prompt, options, signal) }
+    return {
+      signal,
+      complete: (prompt, options = {}) => this.#complete(prompt, options, signal),
+      embed: (texts, { model } = {}) => this.#embed(texts, model, signal),
+    }
+  }
+
+  async #embed(texts: readonly string[], name: string | undefined, signal: AbortSignal): Promise<number[][]> {
+    const { client, model, options } = oneOf(this.#embedders, name, `models.${name ?? 'default'}`)
+    const vectors: number[][] = []
+    for (let at = 0; at < texts.length; at += TEXTS_AT_ONCE) {
+      const messages = texts.slice(at, at + TEXTS_AT_ONCE).map((content) => ({ role: 'user' as const, content }))
+      const into = nothingYet()
+      try {
+        await collect(client, { ...options, model, messages, signal }, into, () => {})
+      } finally {
+        this.#count(model, into.usage)
+      }
+      vectors.push(...(JSON.parse(into.text) as number[][]))
+    }
+    return vectors
+  }
+
+  #count(model: string, usage: TokenUsage): void {
+    this.used.set(model, addUsage(this.used.get(model) ?? NO_TOKENS, usage))
   }
 
   async #complete(
@@ -94,13 +125,54 @@ export class SuiteModels {
       const { temperature: _, ...rest } = request
       await collect(client, rest, into, () => {})
     } finally {
-      this.used.set(model, addUsage(this.used.get(model) ?? NO_TOKENS, into.usage))
+      this.#count(model, into.usage)
     }
     const answer = this.redacted(into.text)
     if (key && keepIf?.(answer)) this.#kept.add(key, answer)
     return answer
   }
 }
+
+function oneOf(models: Models, name: string | undefined, path: string): ResolvedModel {
+  const found = models.resolve(name, path)
+  if (found.list) throw refusedAs(path, `the list "${name}"`, 'the name of one model, which is always the same')
+  return found
+}
+
+/** Returns the same models, whose answers are the vectors of the messages: by the queues and retries of all models. */
+function embeddersOf(models: ModelsConfig): ModelsConfig {
+  return Object.fromEntries(
+    Object.entries(models).map(([name, entry]) => {
+      if (isClient(entry)) return [name, embedder(entry, name)]
+      return [name, 'client' in entry ? { ...entry, client: embedder(entry.client, name) } : entry]
+    }),
+  )
+}
+
+function embedder(client: ModelClient, name: string): ModelClient {
+  const { offline, provider, modelId } = client
+  return {
+    ...(offline !== undefined && { offline }),
+    ...(provider !== undefined && { provider }),
+    ...(modelId !== undefined && { modelId }),
+    async *complete({ messages, model, signal }) {
+      const texts = messages.map(({ content }) => textOf(content))
+      const answer = await client.embed?.({ texts, model, signal })
+      if (!answer)
+        throw noVectors(`The client "${name}" has no method embed. Give it one, or take the address of a model.`)
+      const { vectors, usage } = answer
+      if (!isVectors(vectors, texts.length)) throw noVectors(`The client "${name}" gave no vector for each text.`)
+      yield { text: JSON.stringify(vectors), ...(usage && { usage }) }
+    },
+  }
+}
+
+const noVectors = (text: string) => new ModelError(text, { reason: 'invalid_answer', retryable: false })
+
+const isVectors = (given: unknown, count: number): boolean =>
+  Array.isArray(given) &&
+  given.length === count &&
+  given.every((each) => Array.isArray(each) && each.length === given[0].length && each.every(Number.isFinite))
 
 /** Answers by the digest of what was asked: the prompts themselves are not in the file. */
 class KeptAnswers {

@@ -1,4 +1,4 @@
-/** Judges: what they are asked and told, how they are held against labels, and what an untrusted one may not do. */
+/** Models in suites: judges, how they are held against labels, what an untrusted one may not do; and embeddings. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
@@ -12,12 +12,16 @@ import {
   judge,
   runEval,
   type ScorerContext,
+  scorer,
+  similar,
 } from '../../src/evals/index.ts'
 import { Judge } from '../../src/evals/judge.ts'
 import { defineTeam, type MultiAgentPatternOptions } from '../../src/index.ts'
 import type { ModelClient } from '../../src/models.ts'
 import { seededRandom } from '../../src/shared/random.ts'
 import { folderOf } from '../durability/log-folders.ts'
+import { modelServer } from '../fixtures/model-server.ts'
+import { chatWire } from '../fixtures/model-wire.ts'
 import { howMany } from '../how-many.ts'
 import { silent } from '../kit/team.ts'
 
@@ -171,6 +175,7 @@ t.test('judges of planted agreement are told apart', async (t) => {
 
 const context = (complete: ScorerContext['complete']): ScorerContext => ({
   complete,
+  embed: async () => [],
   signal: new AbortController().signal,
 })
 
@@ -256,4 +261,78 @@ t.test('a judge that cannot be one is refused', async (t) => {
   ]
   for (const [more, says] of refusals)
     await t.rejects(async () => play(folder, grader(wordIn), more), { code: 'CONFIGURATION', message: says })
+})
+
+/** Turned so far as the first number of the text says, of 8. */
+const vectorOf = (text: string) => {
+  const turn = (Number(/\d/.exec(text)) * Math.PI) / 4
+  return [3 * Math.cos(turn), 3 * Math.sin(turn)]
+}
+
+t.test('likeness is that of embeddings, by an address or by a client', async (t) => {
+  const wire = { ...chatWire, path: /\/embeddings$/, prompt: () => '' }
+  const server = await modelServer(t, wire)
+  const told = (vectors: number[][]) => vectors.map((embedding, index) => ({ index, embedding })).reverse()
+  const usage = { prompt_tokens: 5, total_tokens: 5 }
+  server.answer({ status: 429, headers: { 'retry-after': '0' } })
+  server.always(({ body }) => ({ body: { data: told((body.input as string[]).map(vectorOf)), usage } }))
+  const address = { baseURL: server.baseURL, apiKey: 'test-key-0123456789', model: 'vectors' }
+  const client: ModelClient = {
+    complete: () => t.fail('it was asked for words') as never,
+    embed: async ({ texts, model, signal }) => {
+      t.equal(model, 'mine')
+      signal.throwIfAborted()
+      return {
+        vectors: texts.map(vectorOf),
+        usage: { ...usage, inputTokens: 5, outputTokens: 0, totalTokens: 5, calls: 1 },
+      }
+    },
+  }
+  const cases = [
+    { id: 'same', input: '1', expected: '1 more' },
+    { id: 'near', input: '1', expected: { at: 2 } },
+    { id: 'away', input: '0', expected: '4' },
+    { id: 'blank', input: ' ', expected: '1' },
+    { id: 'none', input: '1' },
+  ]
+  const ask = (models: EvalSuite['models'], embed = 'vectors') =>
+    runEval({ team, cases, models, scorers: [similar({ embed })], concurrency: 1 })
+  for (const models of [{ vectors: address }, { vectors: { client, model: 'mine' } }]) {
+    const { verdict, results, tokens } = await ask(models)
+    t.equal(verdict, 'passed')
+    t.same(
+      results.map(({ scores }) => scores.similar?.score?.toFixed(2)),
+      ['1.00', '0.71', '0.00', '0.00', undefined],
+    )
+    t.equal(tokens, 15)
+  }
+  t.match(server.calls[1], {
+    key: 'test-key-0123456789',
+    body: { model: 'vectors', input: ['1 more', '1'], encoding_format: 'float' },
+  })
+  const texts = Array.from({ length: 20 }, (_, at) => `${at % 8}`)
+  const inOrder = scorer('in order', async (_run, { embed }) => {
+    t.same(await embed(texts, { model: 'vectors' }), texts.map(vectorOf))
+    return 1
+  })
+  t.match(await runEval({ team, cases: [{ input: 'Hi.' }], models: { vectors: address }, scorers: [inOrder] }), {
+    verdict: 'passed',
+  })
+  const wrong: [models: EvalSuite['models'], says: RegExp][] = [
+    [{ vectors: grader(wordIn) }, /The client "vectors" has no method embed/],
+    [{ vectors: { ...client, embed: async () => ({ vectors: [[1]] }) } }, /gave no vector for each text/],
+    [{ vectors: { ...client, embed: async () => ({ vectors: [[1], [1, 2]] }) } }, /gave no vector for each text/],
+    [{ other: client }, /no model of this team is named "vectors"/],
+  ]
+  for (const [models, says] of wrong) t.match(await ask(models), { verdict: 'broken', reasons: [says] })
+  const answers: [body: object, says: RegExp][] = [
+    [{ data: told([[1, 0]]) }, /something else than a vector for each text/],
+    [{ data: told([[1, 0], [1]]) }, /something else than a vector for each text/],
+    [{ choices: [] }, /something else than a vector for each text/],
+    [{ error: { message: 'No such model: test-key-0123456789.' } }, /answered with an error: (?!.*test-key)/],
+  ]
+  for (const [body, says] of answers) {
+    server.answer({ body })
+    t.match(await ask({ vectors: address }), { verdict: 'broken', reasons: [says] })
+  }
 })

@@ -147,7 +147,11 @@ t.test('a case may be a conversation', async (t) => {
 })
 
 /** Of a scorer that asks no model. */
-const context: ScorerContext = { complete: async () => 'none', signal: new AbortController().signal }
+const context: ScorerContext = {
+  complete: async () => 'none',
+  embed: async () => [],
+  signal: new AbortController().signal,
+}
 
 const lookup = () => evalRun(team, 'use find lamp')
 

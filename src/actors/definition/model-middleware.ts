@@ -40,6 +40,7 @@ export function wrapModel(client: ModelClient, middleware: ModelMiddleware | rea
     ...(offline !== undefined && { offline }),
     ...(provider !== undefined && { provider }),
     ...(modelId !== undefined && { modelId }),
+    ...(client.embed && { embed: client.embed.bind(client) }),
     complete,
   }
 }

@@ -145,6 +145,15 @@ export interface ModelClient {
   readonly provider?: string
   readonly modelId?: string
   complete(request: ModelRequest): AsyncIterable<ModelPiece>
+  /** Returns a vector for each text, in their order. Suites of `dramatis/evals` alone ask for it (`similar`). */
+  embed?(request: EmbedRequest): Promise<{ vectors: readonly (readonly number[])[]; usage?: TokenUsage }>
+}
+
+/** Texts that are wanted as vectors. */
+export interface EmbedRequest {
+  texts: readonly string[]
+  model: string
+  signal: AbortSignal
 }
 
 /** Request of an agent's turn to a model: a prompt or messages. `output` is the schema that the answer has to fit. */

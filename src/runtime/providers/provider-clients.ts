@@ -39,6 +39,7 @@ export function openaiClient(provider: Provider, api: Api = 'chat'): ModelClient
   const load = async (): Promise<ModelClient> => {
     const { OpenAICaller } = await import('./openai-caller.ts')
     if (api === 'chat') return new OpenAICaller(provider, (await import('./openai-chat.ts')).chatCompletions)
+    if (api === 'embeddings') return new OpenAICaller(provider, (await import('./openai-embeddings.ts')).embeddingsApi)
     return new OpenAICaller(provider, (await import('./openai-responses.ts')).responsesApi)
   }
   let loaded: Promise<ModelClient> | undefined
@@ -262,6 +263,8 @@ export interface ProviderContext {
   readonly clock: Scheduler
   readonly redactor: Redactor
   readonly limits?: LimitNotices
+  /** API that all addresses are asked by, in the place of their own. */
+  readonly api?: Api
   /** Weights of tenants in the queues of providers. */
   readonly weights?: Readonly<Record<string, number>> | undefined
   readonly reached?: { readonly clock: Scheduler; reach(client: ModelClient): ModelClient }
@@ -316,8 +319,8 @@ export class ProviderClients {
   }
 
   atAddress(entry: Address, path: string): { client: ModelClient; host: string } {
-    const { middleware = [], api = 'chat' } = entry
-    const { clock, redactor, reached } = this.#context
+    const { clock, redactor, reached, api = entry.api ?? 'chat' } = this.#context
+    const { middleware = [] } = entry
     const baseURL = this.#addressOf(entry)
     const host = hostOf(baseURL)
     const key = this.#keyOf(entry, path)

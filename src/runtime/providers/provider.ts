@@ -172,7 +172,8 @@ export type ModelsConfig = {
   [name: string]: ModelClient | ClientEntry | AddressEntry | FailoverEntry
 }
 
-export type Api = 'chat' | 'responses'
+/** `embeddings` is asked for by suites alone. */
+export type Api = 'chat' | 'responses' | 'embeddings'
 
 export interface Provider {
   readonly baseURL: string
