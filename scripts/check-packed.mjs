@@ -2,25 +2,17 @@
  * Packs the package and uses it as a stranger would: installed in an empty folder, from JavaScript, from the command
  * line and from strict TypeScript. The last line is `N passed, N failed`.
  */
-import { spawnSync } from 'node:child_process'
 import { cpSync, lstatSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { checkTemplates } from './check-templates.mjs'
+import { check, counts, env, expect, install, installLimitMs, run as runIn, sumUp } from './checks.mjs'
 import { filesBelow, root } from './files.mjs'
 
-const limitMs = 120_000
-const installLimitMs = 600_000
 const home = mkdtempSync(join(tmpdir(), 'dramatis-packed-'))
 const user = join(home, 'user')
 const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'))
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
-// npm tells its scripts about the package that they belong to, and what runs here belongs to another; nor should a
-// program that finds a key talk to a paid model
-const env = Object.fromEntries(
-  Object.entries(process.env).filter(([key]) => !/^(npm_|OPENAI_|DRAMATIS_|FLOW_MODE$|NODE_ENV$)/i.test(key)),
-)
-let passed = 0
-let failed = 0
 
 mkdirSync(user)
 writeFileSync(join(user, 'package.json'), '{ "private": true, "type": "module" }\n')
@@ -40,23 +32,22 @@ const toolPackages = [
   'linkedom',
   'parse5',
 ].map((name) => `${name}@${manifest.peerDependencies[name]}`)
-const install = ['install', '--no-audit', '--no-fund', '--loglevel=error']
-check('packs', () => {
+await check('packs', () => {
   run('npm', ['pack', '--pack-destination', home], { cwd: root, timeout: installLimitMs })
 })
-check('installs from the tarball', () => {
+await check('installs from the tarball', () => {
   const tarball = readdirSync(home).find((name) => name.endsWith('.tgz'))
   run('npm', [...install, join(home, tarball)], { timeout: installLimitMs })
 })
-check('all that was installed takes at most 45 MB', () => {
+await check('all that was installed takes at most 45 MB', () => {
   const megabytes = bytesBelow(join(user, 'node_modules')) / 1e6
   if (megabytes > 45) throw new Error(`${megabytes.toFixed(1)} MB`)
   return `${megabytes.toFixed(1)} MB`
 })
-check('a JavaScript team answers', () => {
+await check('a JavaScript team answers', () => {
   expect(node('hello.js'), 'Hello, world')
 })
-check('a model at an address answers, through the client that is bundled, whose licence is there', () => {
+await check('a model at an address answers, through the client that is bundled, whose licence is there', () => {
   const said = node('model.js')
   expect(said, 'chat: Hello, world\nresponses: Hello, world\n')
   expect(said, 'does not accept the key (401): no such key.')
@@ -66,37 +57,37 @@ check('a model at an address answers, through the client that is bundled, whose 
   for (const name of ['preact', '@preact/signals', 'marked'])
     expect(notices, `${name} ${lock.packages[`node_modules/${name}`].version} (MIT)`)
 })
-check('time that a test lets pass is enough for what a team loads late', () => {
+await check('time that a test lets pass is enough for what a team loads late', () => {
   expect(node('kit.js'), 'answered in time')
 })
-check('OpenTelemetry is for those who ask for it', () => {
+await check('OpenTelemetry is for those who ask for it', () => {
   expect(node('untraced.js'), 'Error: ERR_MODULE_NOT_FOUND @opentelemetry/api')
   expect(node('untraced.js'), 'answers without it')
 })
-check('a cluster, MCP and ACP, whose packages are not installed name them', () => {
+await check('a cluster, MCP and ACP, whose packages are not installed name them', () => {
   const said = node('cluster.js')
   expect(said, 'needs the package pg: npm install pg')
   expect(said, 'needs its client: npm install @nats-io/transport-node @nats-io/jetstream')
   expect(said, 'mcp needs the package @modelcontextprotocol/server: npm install')
   expect(said, 'remote.acp of agent "coder" needs the package @agentclientprotocol/sdk: npm install')
 })
-check('a tool whose packages are not installed names them, and works once they are', () => {
+await check('a tool whose packages are not installed names them, and works once they are', () => {
   const asked =
     'tools[0]: the tool "convert" cannot work here: convert needs mathjs, csv-parse, csv-stringify, which are not installed: npm install mathjs csv-parse csv-stringify'
   expect(node('tools.js'), asked)
   run('npm', [...install, ...toolPackages], { timeout: installLimitMs })
   expect(node('tools.js'), 'calculator 1.2, convert 1.609344, run_code 42, read_webpage The page. It has a text.')
 })
-check('the dashboard is served', () => {
+await check('the dashboard is served', () => {
   expect(node('dashboard.js'), 'page 200 text/html\nscript 200 text/javascript\nstyle 200 text/css\n')
 })
-check('the command line runs and rehearses a team, with the classes that the team sees', () => {
+await check('the command line runs and rehearses a team, with the classes that the team sees', () => {
   const dramatis = join(user, 'node_modules/.bin/dramatis')
   expect(run(dramatis, ['--help']), 'Usage: dramatis')
   expect(run(dramatis, ['run', 'team.js', 'world']), 'Hello, world')
   expect(run(dramatis, ['rehearse', '--seeds', '5', '--faults', 'delay', 'team.js', 'world']), 'done      5')
 })
-check('an import takes a few files, not a module each, and none that it does not need', () => {
+await check('an import takes a few files, not a module each, and none that it does not need', () => {
   const host = join(user, 'node_modules/dramatis/dist/host')
   const files = readdirSync(host).filter((name) => name.endsWith('.js'))
   const modules = filesBelow('src').filter((name) => name.endsWith('.ts'))
@@ -110,16 +101,16 @@ check('an import takes a few files, not a module each, and none that it does not
     if (opened.length > 8 || kb > most) throw new Error(`${entry}: ${opened.length} files, ${kb.toFixed(0)} kB`)
   }
 })
-check('each subpath has its file', () => {
+await check('each subpath has its file', () => {
   for (const { default: file } of Object.values(manifest.exports))
     if (file) readFileSync(join(user, 'node_modules/dramatis', file))
 })
-check('a strict TypeScript program compiles, library declarations included', () => {
+await check('a strict TypeScript program compiles, library declarations included', () => {
   const tools = ['typescript', '@types/node'].map((name) => `${name}@${lock.packages[`node_modules/${name}`].version}`)
   run('npm', [...install, ...tools], { timeout: installLimitMs })
   node('node_modules/typescript/bin/tsc', '-p', '.')
 })
-check('the declarations are found by older resolvers, and hold with the oldest supported TypeScript', () => {
+await check('the declarations are found by older resolvers, and hold with the oldest supported TypeScript', () => {
   run('npm', [...install, 'oldest-typescript@npm:typescript@5.4'], { timeout: installLimitMs })
   const subpaths = Object.keys(manifest.exports).filter((path) => !path.endsWith('.json'))
   const imports = subpaths.map(
@@ -130,7 +121,7 @@ check('the declarations are found by older resolvers, and hold with the oldest s
   const flags = ['--noEmit', '--strict', '--skipLibCheck', ...options]
   node('node_modules/oldest-typescript/bin/tsc', ...flags, 'node10.ts')
 })
-check(
+await check(
   'all declarations hold in programs that check those of libraries, by each resolver and the oldest TypeScript',
   () => {
     const named = ['@modelcontextprotocol/client', '@opentelemetry/api', 'esbuild']
@@ -150,7 +141,7 @@ check(
     node('node_modules/oldest-typescript/bin/tsc', ...ofOldest, 'entry-points.ts')
   },
 )
-check('that program runs, crashes and recovers', () => {
+await check('that program runs, crashes and recovers', () => {
   const output = node('out/k-code-team.js')
   expect(output, '2 answered, 2 findings')
   expect(output, 'crashed: a b')
@@ -158,7 +149,7 @@ check('that program runs, crashes and recovers', () => {
   expect(output, 'test team: true')
 })
 
-check("Yarn installs it by its default, Plug'n'Play, and threads find their packages", () => {
+await check("Yarn installs it by its default, Plug'n'Play, and threads find their packages", () => {
   const folder = join(home, 'yarn')
   mkdirSync(folder)
   writeFileSync(join(folder, 'package.json'), '{ "private": true, "type": "module" }\n')
@@ -175,37 +166,40 @@ check("Yarn installs it by its default, Plug'n'Play, and threads find their pack
     'calculator 1.2, convert 1.609344, run_code 42, read_webpage The page. It has a text.',
   )
 })
-check('tests of users pass under vitest and under Jest with ES modules', () => {
+await check('tests of users pass under vitest and under Jest with ES modules', () => {
   run('npm', [...install, 'vitest@4', 'jest@30'], { timeout: installLimitMs })
   node('node_modules/vitest/vitest.mjs', 'run', 'under-vitest.test.js')
   const flags = ['--experimental-vm-modules', 'node_modules/jest/bin/jest.js', '--transform={}']
   node(...flags, '--testMatch', '**/under-jest.test.js')
 })
-check('webpack makes a bundle by the settings of the documentation, with its agent beside it', () => {
+await check('webpack makes a bundle by the settings of the documentation, with its agent beside it', () => {
   run('npm', [...install, 'webpack@5', 'esbuild-loader@4'], { timeout: installLimitMs })
   writeFileSync(join(user, 'webpack.config.js'), shown('docs/how-to/build-for-production.md', '// webpack.config.js'))
   node('with-webpack.js', join(user, 'webpacked'), './webpack.config.js')
   expect(node('webpacked/service.mjs'), 'Hello, bundle\ntrue\n')
 })
-check('Next builds a site with a team by the settings of the documentation, and its standalone server answers', () => {
-  const site = join(home, 'site') // Next looks for the folder of its project among those above
-  cpSync(join(user, 'next'), site, { recursive: true })
-  writeFileSync(join(site, 'package.json'), '{ "private": true, "type": "module" }\n')
-  writeFileSync(join(site, 'shown.config.js'), shown('docs/how-to/build-for-production.md', '// next.config.js'))
-  writeFileSync(join(site, 'next.config.js'), unhurriedNext)
-  const routes = join(site, 'app/agents/[[...path]]')
-  mkdirSync(routes, { recursive: true })
-  writeFileSync(
-    join(routes, 'route.js'),
-    shown('docs/how-to/serve-a-team-over-http.md', 'export const GET = api.fetch'),
-  )
-  const options = { cwd: site, env: { ...env, NEXT_TELEMETRY_DISABLED: '1' }, timeout: installLimitMs }
-  const [tarball] = readdirSync(home).filter((name) => name.endsWith('.tgz'))
-  run('npm', [...install, join(home, tarball), 'next@16', 'react@19', 'react-dom@19'], options)
-  run(process.execPath, ['node_modules/next/dist/bin/next', 'build'], options)
-  expect(run(process.execPath, ['ask.js', join(site, '.next/standalone')], options), '200 Hello, Next\n')
-})
-check('esbuild makes one file of a service, which runs where nothing is installed', () => {
+await check(
+  'Next builds a site with a team by the settings of the documentation, and its standalone server answers',
+  () => {
+    const site = join(home, 'site') // Next looks for the folder of its project among those above
+    cpSync(join(user, 'next'), site, { recursive: true })
+    writeFileSync(join(site, 'package.json'), '{ "private": true, "type": "module" }\n')
+    writeFileSync(join(site, 'shown.config.js'), shown('docs/how-to/build-for-production.md', '// next.config.js'))
+    writeFileSync(join(site, 'next.config.js'), unhurriedNext)
+    const routes = join(site, 'app/agents/[[...path]]')
+    mkdirSync(routes, { recursive: true })
+    writeFileSync(
+      join(routes, 'route.js'),
+      shown('docs/how-to/serve-a-team-over-http.md', 'export const GET = api.fetch'),
+    )
+    const options = { cwd: site, env: { ...env, NEXT_TELEMETRY_DISABLED: '1' }, timeout: installLimitMs }
+    const [tarball] = readdirSync(home).filter((name) => name.endsWith('.tgz'))
+    run('npm', [...install, join(home, tarball), 'next@16', 'react@19', 'react-dom@19'], options)
+    run(process.execPath, ['node_modules/next/dist/bin/next', 'build'], options)
+    expect(run(process.execPath, ['ask.js', join(site, '.next/standalone')], options), '200 Hello, Next\n')
+  },
+)
+await check('esbuild makes one file of a service, which runs where nothing is installed', () => {
   const folder = join(home, 'single')
   for (const [format, file] of Object.entries({ cjs: 'service.cjs', esm: 'service.mjs' })) {
     rmSync(folder, { recursive: true, force: true })
@@ -217,12 +211,21 @@ check('esbuild makes one file of a service, which runs where nothing is installe
 
 const walked = ['README.md', ...filesBelow('docs/tutorials').filter((name) => name.endsWith('.md'))]
 for (const [at, page] of walked.entries())
-  check(`${page} is walked through in an empty folder, as it is printed`, () => walk(page, join(home, `walk-${at}`)))
+  await check(`${page} is walked through in an empty folder, as it is printed`, () =>
+    walk(page, join(home, `walk-${at}`)),
+  )
 
-if (failed === 0) rmSync(home, { recursive: true })
-else console.log(`Left for a look: ${user}`)
-console.log(`${passed} passed, ${failed} failed`)
-process.exitCode = failed > 0 ? 1 : 0
+await checkTemplates(
+  home,
+  join(
+    home,
+    readdirSync(home).find((name) => name.endsWith('.tgz')),
+  ),
+)
+
+if (counts.failed === 0) rmSync(home, { recursive: true })
+else console.log(`Left for a look: ${home}`)
+sumUp()
 
 /** A file, and those that it imports before it runs. */
 function importedBy(file) {
@@ -231,18 +234,6 @@ function importedBy(file) {
     for (const [, path] of readFileSync(each, 'utf8').matchAll(/^(?:import|export)\b[^'"]*['"](\.\/[^'"]+)['"]/gm))
       files.add(join(dirname(each), path))
   return [...files]
-}
-
-/** Runs one check; what its task returns, if anything, is printed behind the title. */
-function check(title, task) {
-  try {
-    const figure = task()
-    passed += 1
-    console.log(`ok   ${title}${figure ? ` (${figure})` : ''}`)
-  } catch (error) {
-    failed += 1
-    console.log(`FAIL ${title}\n${error.message.replace(/^/gm, '     ')}`)
-  }
 }
 
 /**
@@ -295,15 +286,6 @@ function node(...args) {
   return run(process.execPath, args)
 }
 
-/** What a command prints on stdout; throws with all that it printed if it fails or takes too long. */
 function run(command, args, options = {}) {
-  const limited = { cwd: user, env, encoding: 'utf8', timeout: limitMs, killSignal: 'SIGKILL', ...options }
-  const { status, signal, error, stdout, stderr } = spawnSync(command, args, limited)
-  if (status === 0) return stdout
-  const ending = error?.message ?? (signal ? `ended by ${signal}` : `exit code ${status}`)
-  throw new Error(`${[command, ...args].join(' ')}: ${ending}\n${stdout ?? ''}${stderr ?? ''}`.trimEnd())
-}
-
-function expect(output, part) {
-  if (!output.includes(part)) throw new Error(`expected "${part}" in:\n${output.trimEnd()}`)
+  return runIn(command, args, { cwd: user, ...options })
 }

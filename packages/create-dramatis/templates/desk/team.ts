@@ -1,0 +1,35 @@
+import { join } from 'node:path'
+import { defineTeam } from 'dramatis'
+import { refundInto } from './shop.js'
+
+/** The desk with its log and its ledger in that folder. */
+export const desk = (folder = process.env.DATA ?? 'data') =>
+  defineTeam({
+    agents: [
+      {
+        name: 'clerk',
+        systemPrompt: 'You answer customers of a shop. Refund an order only when its number was said.',
+        tools: [refundInto(folder)],
+      },
+    ],
+    orchestration: { strategy: 'sequential' },
+    stateManagement: { path: join(folder, 'log') },
+    ...(process.env.OPENAI_API_KEY === undefined && {
+      models: {
+        // Rules answer in the place of a model until there is a key. Delete them then.
+        default: {
+          offline: true,
+          async *complete({ messages }) {
+            const last = messages.at(-1)
+            const content = String(last?.content)
+            const order = /\b[AB]-\d+\b/.exec(content)?.[0]
+            if (last?.role === 'tool') yield { text: content }
+            else if (order) yield { toolCall: { id: 'refund-1', name: 'refund', input: JSON.stringify({ order }) } }
+            else yield { text: 'Which order is it about? Tell me its number.' }
+          },
+        },
+      },
+    }),
+  })
+
+export default desk()
