@@ -25,6 +25,7 @@ const parts = {
   acp: () => help('acp'),
   rehearse: () => help('rehearse'),
   eval: () => help('eval'),
+  'eval-cases': () => help('eval', 'cases'),
   trace: () => help('trace'),
   replay: () => help('replay'),
   runs: () => help('runs'),

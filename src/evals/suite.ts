@@ -208,7 +208,7 @@ export const isInput = (value: unknown): boolean =>
   (typeof value === 'string' && value !== '') ||
   (Array.isArray(value) && value.length > 0 && value.every((each) => typeof each === 'string' && each !== ''))
 
-const checkCase = shape<EvalCase>(
+export const checkCase = shape<EvalCase>(
   {
     id: text,
     input: rule('a text, or a list of the texts of a conversation', isInput),

@@ -2,8 +2,14 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { z } from 'zod'
+import { textOf } from '../../src/actors/definition/content.ts'
+import { exact, runEval, sameJson } from '../../src/evals/index.ts'
+import { createTeam, defineTool } from '../../src/index.ts'
+import type { ModelClient } from '../../src/models.ts'
 import { main } from '../../src/service/commands/program.ts'
 import { folderOf } from '../durability/log-folders.ts'
+import { silent } from '../kit/team.ts'
 import { fakeSurroundings } from '../service/fake-team.ts'
 
 const entry = (path: string) => JSON.stringify(new URL(`../../src/${path}`, import.meta.url).href)
@@ -96,4 +102,101 @@ t.test('what is no suite is refused', async (t) => {
   t.match(await evaluate(folder, '--case', 'gone'), { code: 2, stderr: /only\.cases: got "gone"/ })
   t.match(await evaluate(folder, '--against', 'gone.json'), { code: 2, stderr: /--against gone\.json cannot be read/ })
   t.match(await evaluate(folder, '--margin', '2'), { code: 2, stderr: /a number from 0 to 1/ })
+})
+
+/** Says the text of the last message; `pay X` calls a tool that two people have to approve. */
+const talker: ModelClient = {
+  offline: true,
+  async *complete({ messages }) {
+    const last = messages.at(-1)!
+    const text = textOf(last.content)
+    if (last.role === 'tool') yield { text: JSON.stringify({ paid: text, mail: 'ann@example.org' }) }
+    else if (text === 'fail') throw new Error('It fails.')
+    else if (text.startsWith('pay')) yield { toolCall: { id: 'c', name: 'pay', input: JSON.stringify({ what: text }) } }
+    else yield { text }
+  },
+}
+
+const pay = defineTool({
+  name: 'pay',
+  description: 'Pays.',
+  input: z.object({ what: z.string() }),
+  approval: { quorum: 2 },
+  run: async ({ what }) => what,
+})
+
+const desk = {
+  agents: [{ name: 'ann', systemPrompt: 'Talk.', tools: [pay] }],
+  models: { default: talker },
+  logger: silent,
+  orchestration: { strategy: 'sequential' as const },
+}
+
+t.test('runs of a log are cases of a suite, without secrets', async (t) => {
+  const folder = write(t, "defineEval({ team, cases: 'logged.jsonl' })")
+  const secret = 'very-secret-0123456789'
+  writeFileSync(join(folder, '.env'), `SHOP_API_KEY=${secret}\n`)
+  const team = createTeam({ ...desk, stateManagement: { path: join(folder, 'log') } })
+  t.teardown(() => team.close())
+  const tagged = { metadata: { tags: 'prod, refund' }, tenant: 'shop' }
+  await team.execute(`Hello, ${secret}.`, { runId: 'plain', ...tagged })
+  const paid = team.launch('pay 5', { runId: 'paid', ...tagged })
+  let asked = 0
+  for await (const event of paid.events()) {
+    if (event.type !== 'question' && event.type !== 'question.voted') continue
+    asked += 1
+    if (asked > 2) continue
+    await paid.answer(event.questionId, { approved: true }, { by: { id: asked === 1 ? 'bob' : 'cid' } })
+  }
+  for (const text of ['One.', 'Two.']) await team.execute(text, { threadId: 'talk', ...tagged, tenant: 'other' })
+  await team.execute('fail', { runId: 'failed' })
+  await team.execute('Parts.', { messages: [{ role: 'user', content: 'Before.' }] })
+  await team.close()
+  const made = async (...args: string[]) => {
+    const { surroundings, stdout, stderr } = fakeSurroundings()
+    const code = await main(['eval', 'cases', '--log', 'log', ...args], { ...surroundings, folder })
+    return {
+      code,
+      stdout: stdout(),
+      stderr: stderr(),
+      cases: stdout()
+        .split('\n')
+        .slice(0, -1)
+        .map((line) => JSON.parse(line)),
+    }
+  }
+  const tags = ['prod', 'refund']
+  const approved = { agent: 'ann', tool: 'pay', answer: { approved: true } }
+  const all = await made()
+  t.same(all.cases, [
+    { id: 'plain', input: 'Hello, [redacted].', expected: 'Hello, [redacted].', tags },
+    {
+      id: 'paid',
+      input: 'pay 5',
+      expected: { paid: 'pay 5', mail: 'ann@example.org' },
+      answers: [
+        { ...approved, by: 'bob' },
+        { ...approved, by: 'cid' },
+      ],
+      tags,
+    },
+    { id: 'talk', input: ['One.', 'Two.'], expected: 'Two.', tags },
+  ])
+  t.match(await made('--status', 'failed'), { code: 0, cases: [{ id: 'failed', input: 'fail', expected: undefined }] })
+  t.same(
+    (await made('--tenant', 'other')).cases.map(({ id }) => id),
+    ['talk'],
+  )
+  t.same((await made('--tag', 'none', '--tag', 'refund')).cases.length, 3)
+  t.match(await made('--tag', 'none'), { code: 0, stdout: '', stderr: /No run of the log is wanted/ })
+  const dropped = await made('--drop', '/expected/mail', '--drop', '/answers/*/by', '--drop', '/tags/0')
+  t.match(dropped.cases[1], { expected: { paid: 'pay 5' }, answers: [approved, approved], tags: ['refund'] })
+  t.notMatch(dropped.stdout, /example\.org|bob|prod/)
+  t.match(await made('--drop', 'expected'), { code: 2, stderr: /"expected" is no JSON pointer/ })
+  t.match(await made('--drop', '/input'), { code: 2, stderr: /case "plain", by --drop\.input/ })
+  writeFileSync(join(folder, 'logged.jsonl'), all.stdout)
+  const scorers = [sameJson(), exact()]
+  const report = await runEval({ team: desk, cases: 'logged.jsonl', scorers }, { folder })
+  t.match(report, { verdict: 'passed', scores: { sameJson: { mean: 1, n: 3 } } })
+  t.match(await evaluate(folder), { code: 0, stdout: /3 cases/ }, 'the command takes them, too')
 })

@@ -2,8 +2,11 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { type EvalReport, evalText, junitXml, runEval } from '../../evals/index.ts'
+import { casesOf, drop } from '../../evals/log-cases.ts'
 import { isReport } from '../../evals/run-eval.ts'
-import type { EvalSuite } from '../../evals/suite.ts'
+import { checkCase, type EvalSuite } from '../../evals/suite.ts'
+import { readLog } from '../../runtime/store/log-reader.ts'
+import { logFolder, type RecordedStatus, recordedRuns } from '../../runtime/views/recorded-runs.ts'
 import { isObject } from '../../shared/checks.ts'
 import { ConfigurationError, describe } from '../../shared/errors.ts'
 import { EXIT, untilInterrupt } from '../shared/failure.ts'
@@ -98,4 +101,36 @@ async function earlier(file: string, folder: string): Promise<(EvalReport | Eval
   const all = [reports].flat()
   if (all.length > 0 && all.every(isReport)) return all
   throw new ConfigurationError(`--against ${file} is no report: give what --json has written.`, { file })
+}
+
+export interface EvalCasesFlags {
+  log: string
+  status?: RecordedStatus
+  tenant?: string
+  tag?: readonly string[]
+  drop?: readonly string[]
+}
+
+/** Prints a case in JSON for each run of a log, and resolves to the exit code. Rejects if there is no such log. */
+export async function evalCases(
+  { log, status = 'finished', tenant, tag: tags, drop: pointers = [] }: EvalCasesFlags,
+  { answer, stderr, folder }: Surroundings,
+): Promise<number> {
+  const wrong = pointers.find((pointer) => !/^\/[^/]/.test(pointer))
+  if (wrong !== undefined)
+    throw new ConfigurationError(`--drop: "${wrong}" is no JSON pointer, such as /expected/email.`, { pointer: wrong })
+  const redactor = environmentRedactor(folder)
+  const path = logFolder(log, folder)
+  const { runs } = await recordedRuns(() => readLog(path))
+  const { cases, left } = casesOf(runs, { status, tenant, tags })
+  for (const each of cases) {
+    const shown = structuredClone(redactor.fields(each))
+    for (const pointer of pointers) drop(shown, pointer)
+    checkCase(shown, `case "${each.id}", by --drop`)
+    await answer.write(`${JSON.stringify(shown)}\n`)
+  }
+  if (left.length > 0)
+    stderr.write(`Left out: ${left.length} runs that ask an agent alone, or with more than a text.\n`)
+  if (cases.length === 0) stderr.write('No run of the log is wanted.\n')
+  return EXIT.done
 }

@@ -4,7 +4,7 @@ import { Command, CommanderError, InvalidArgumentError, Option } from 'commander
 import { EXIT, exitCodeOf, failureWords } from '../shared/failure.ts'
 import type { AcpFlags } from './acp.ts'
 import type { ClusterFlags } from './cluster.ts'
-import type { EvalFlags } from './eval.ts'
+import type { EvalCasesFlags, EvalFlags } from './eval.ts'
 import type { LogCompactFlags, LogRepairFlags } from './log.ts'
 import type { McpFlags } from './mcp.ts'
 import type { RehearseFlags, RehearseOldFlags } from './rehearse.ts'
@@ -53,6 +53,7 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .version(version(), '-v, --version', 'print the version')
     .helpOption('-h, --help', 'print this help')
     .addHelpText('after', EXAMPLES)
+    .enablePositionalOptions() // an option belongs to the command before it: "eval" and "eval cases" share names
     .exitOverride() // errors come to us: commander would end the process with 1
     .configureOutput({
       writeOut: (text) => {
@@ -178,8 +179,10 @@ export async function main(args: readonly string[], surroundings: Surroundings):
       else await end(rehearseOld(file, played, surroundings))
     })
 
-  program
+  const evals = program
     .command('eval')
+    .enablePositionalOptions()
+    .usage('[options] <files...>\n       dramatis eval cases [options] --log <folder>')
     .description('measure a team by suites of cases; exit code 1: a gate or a score has failed, 2: a suite is broken')
     .argument('<files...>', 'each a .ts or .js file with a suite, by defineEval, as its default export')
     .option('--against <file>', 'compare with an earlier report of --json, or with the suite of another file')
@@ -196,6 +199,28 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .action(async (files: string[], flags: EvalFlags) =>
       end((await import('./eval.ts')).evaluate(files, flags, surroundings)),
     )
+
+  evals
+    .command('cases')
+    .description('print the runs of a log as cases of a suite, a line of JSON each, without secrets')
+    .requiredOption('--log <folder>', 'folder of the log: stateManagement.path of the team')
+    .addOption(
+      new Option('--status <status>', 'only the runs of that status; finished').choices([
+        'finished',
+        'failed',
+        'aborted',
+        'unfinished',
+      ]),
+    )
+    .option('--tag <tag>', 'only runs with that tag in metadata.tags; can be given several times', collected)
+    .option('--tenant <tenant>', 'only runs of that tenant')
+    .option(
+      '--drop <pointer>',
+      'leave out what stands there, such as /expected/email; can be given several times',
+      collected,
+    )
+    .showHelpAfterError('See "dramatis eval cases --help".')
+    .action(async (flags: EvalCasesFlags) => end((await import('./eval.ts')).evalCases(flags, surroundings)))
 
   program
     .command('trace')
