@@ -14,6 +14,8 @@ import {
   type Run,
   type RuntimeEvent,
 } from '../../src/index.ts'
+import { Dice } from '../dice.ts'
+import { howMany } from '../how-many.ts'
 import { silent } from '../kit/team.ts'
 
 const killed = fileURLToPath(new URL('../fixtures/remote/killed-desk.js', import.meta.url))
@@ -343,6 +345,49 @@ t.test('this process is killed within an idempotent task: the next one goes on, 
     ['question', 'withdrawn', 'question'],
   )
 })
+
+t.test(
+  'this process or the program is killed at random moments: nothing is done twice, and nothing hangs',
+  async (t) => {
+    for (let seed = 1; seed <= howMany(3, 50); seed++) {
+      const dice = new Dice(seed)
+      const idempotent = dice.pick([true, false])
+      const { cwd, done, noted, open, team } = desk(t, { idempotent }, { path: 'log' })
+      await team.close()
+      const child = spawn(process.execPath, [killed, cwd, 'edit:a.txt', idempotent ? 'yes' : '', 'answers'], {
+        stdio: ['ignore', 'ignore', 2],
+      })
+      const ended = once(child, 'exit')
+      await noted(/^began/)
+      await new Promise((resolve) => setTimeout(resolve, dice.upTo(250)))
+      if (dice.chance(0.4)) process.kill(pidIn(done(), 'began'), 'SIGKILL')
+      else child.kill('SIGKILL')
+      await Promise.race([ended, new Promise((resolve) => setTimeout(resolve, 2_000))])
+      child.kill('SIGKILL')
+      await ended
+      const next = open()
+      await next.start()
+      const run = next.getRun('one') ?? (await next.launch('edit:a.txt', { runId: 'one' }))
+      const over = run.result.finally(() => stop.abort())
+      const stop = new AbortController()
+      for await (const event of run.events({ types: ['question'], signal: stop.signal }))
+        if (event.type === 'question' && run.questions.some(({ questionId }) => questionId === event.questionId))
+          await run.answer(event.questionId, 'yes').catch(() => {})
+      const { success, finalOutput, error } = await over
+      const effects = done().filter((line) => line.startsWith('effect')).length
+      const how = `seed ${seed}: ${finalOutput} ${error?.message} ${done().join('; ')}`
+      if (success) t.match([finalOutput, effects >= 1], ['made a.txt', true], how)
+      else
+        t.match(
+          error?.message,
+          effects > 0 ? /OutcomeUnknownError/ : /OutcomeUnknownError|ended at (initialize|session)/,
+          how,
+        )
+      t.ok(effects <= (idempotent ? 2 : 1), how)
+      await next.close()
+    }
+  },
+)
 
 t.test('an agent remembers in its session: that of the run, or of the thread, over restarts', async (t) => {
   for (const [session, again] of [
