@@ -96,6 +96,7 @@ const LINES: readonly [lines: number, what: string][] = [
   [1_600, 'judges held against labels, models of suites, likeness, data sets from logs, a page of reports'],
   [460, 'tapes of models and tools, for suites without a key'],
   [520, 'URLs that are told how tasks of A2A stand, and what is owed to receivers outside'],
+  [150, 'npm create dramatis: what it refuses and makes; types that options of dramatis/http name'],
 ]
 const MOST_LINES = LINES.reduce((all, [lines]) => all + lines, 0)
 const LONGEST_FILE = 784

@@ -9,7 +9,7 @@ import { blocksOf, brokenLinks, pagesBelow, read } from './page.ts'
 // What holds for every page: its links lead somewhere, its programs are strict TypeScript, its commands exist.
 
 const docs = pagesBelow('docs')
-const taught = ['README.md', ...docs.filter((path) => !path.startsWith('docs/project/'))]
+const taught = ['README.md', 'site/index.md', ...docs.filter((path) => !path.startsWith('docs/project/'))]
 const all = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', ...docs, ...pagesBelow('examples'), 'bench/README.md']
 
 t.test('each link leads to a file, and to a heading of it', async (t) => {

@@ -426,7 +426,7 @@ export class ClusterTeam<Team extends TeamRuntime = TeamRuntime> implements Asyn
     this.#address = address
   }
 
-  /** The parts of the cluster that a service works with. */
+  /** The parts of the cluster that a service works with. @internal */
   door(): Promise<ClusterDoor<Team>> {
     this.#door ??= this.#makeDoor()
     return this.#door
