@@ -39,7 +39,7 @@ const rooms: ReadonlyMap<string, number> = new Map(
     protocols: 30, // one strategy a file
     registry: 5,
     '(src)': 10,
-    evals: 12, // cases, what is played, what has to hold, what is measured, models and judges of a suite, reports as text and as a page
+    evals: 14, // cases, what is played, what has to hold, what is measured, models and judges of a suite, reports as text and as a page, tapes, schedules
     'service/shared': 11, // who answers at this terminal, for two commands
     'service/digest': 3,
     'service/http': 9, // requests of chats
@@ -94,7 +94,7 @@ const LINES: readonly [lines: number, what: string][] = [
   [1_310, 'roles that agents elsewhere play, and coding agents by ACP as the first of them'],
   [360, 'a team as an agent of ACP over pipes'],
   [1_600, 'judges held against labels, models of suites, likeness, data sets from logs, a page of reports'],
-  [460, 'tapes of models and tools, for suites without a key'],
+  [780, 'tapes of models and tools, for suites without a key; cases through many schedules'],
   [520, 'URLs that are told how tasks of A2A stand, and what is owed to receivers outside'],
   [150, 'npm create dramatis: what it refuses and makes; types that options of dramatis/http name'],
 ]

@@ -17,8 +17,8 @@ export async function evalRun(
   { run = {}, ...tapes }: Pick<EvalOptions, 'record' | 'playback'> & { run?: NonNullable<EvalSuite['run']> } = {},
 ): Promise<EvalRun> {
   const suite = readSuite({ team, cases: [typeof input === 'string' ? { input } : input], run })
-  const play = await playerOf(tapes)
-  return play(suite, suite.cases[0]!, 1)
+  const player = await playerOf(tapes, { repeats: 1 })
+  return player.play(suite, suite.cases[0]!, 1)
 }
 
 /** Rejects with an AssertionError that says what is wrong by which gate, and what was seen. */

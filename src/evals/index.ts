@@ -21,9 +21,11 @@ export {
 export { describeEval, evalRun, expectRun } from './harness.ts'
 export { type JudgeLabel, type JudgeOptions, type JudgeTrust, judge } from './judge.ts'
 export { evalText, junitXml } from './report.ts'
-export { type CaseResult, type EvalOptions, type EvalReport, runEval } from './run-eval.ts'
+export { type EvalOptions, type EvalReport, runEval } from './run-eval.ts'
+export type { SeedsReport, Spread } from './seeds.ts'
 export type { Agreement, Comparison, Interval } from './statistics.ts'
 export {
+  type CaseResult,
   defineEval,
   type EvalAnswer,
   type EvalCase,

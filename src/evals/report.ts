@@ -2,7 +2,9 @@
 import { own } from '../shared/values.ts'
 import type { JudgeTrust } from './judge.ts'
 import type { EvalReport } from './run-eval.ts'
+import { type Spread, turnText } from './seeds.ts'
 import type { Comparison } from './statistics.ts'
+import type { EvalRun } from './suite.ts'
 
 const shown = (value: number): string => value.toFixed(3)
 
@@ -18,6 +20,7 @@ export function evalText({
   tokens,
   money,
   results,
+  seeds,
 }: EvalReport): string {
   const cases = new Set(results.map(({ run }) => run.case.id)).size
   const lines = [
@@ -29,6 +32,8 @@ export function evalText({
     lines.push(`  ${scorer}: ${shown(mean)} (95 %: ${shown(low)} to ${shown(high)}, ${n} cases)`)
     const trust = own<JudgeTrust>(judges, scorer)
     if (trust) lines.push(`    ${trustText(trust)}`)
+    const spread = seeds && own<Spread>(seeds.scores, scorer)
+    if (spread) lines.push(`    ${spreadText(spread)}`)
     const before = own<Comparison>(compared ?? {}, scorer)
     if (!before) continue
     const { difference, low: least, high: most, p, smallest } = before
@@ -40,7 +45,23 @@ export function evalText({
       `    before: ${difference < 0 ? '' : '+'}${shown(difference)} (95 %: ${shown(least)} to ${shown(most)}, p ${shown(p)}); ${seen}`,
     )
   }
+  if (seeds) lines.push(`  ${seeds.untaped} of ${seeds.asked} asks were not on the tapes`)
+  const [alone] = results.length === 1 ? results : []
+  if (alone) lines.push(...faultLines(alone.run))
   return `${[...lines, ...reasons.map((reason) => `  ${reason}`)].join('\n')}\n`
+}
+
+const spreadText = ({ least, tenth, median, most }: Spread): string =>
+  `all plays: least ${shown(least)}, tenth ${shown(tenth)}, median ${shown(median)}, most ${shown(most)}`
+
+/** The faults of a play, and the calls of tools behind them. */
+function faultLines({ faults = [], calls, seed }: EvalRun): string[] {
+  if (seed === undefined) return []
+  const called = calls.map(({ agent, tool, input }) => `  ${agent} called ${tool} with ${JSON.stringify(input)}`)
+  return [
+    ...faults.map(({ fault, agent, atMs }) => `  ${fault} of ${agent}, ${Math.round(atMs)} ms after the begin`),
+    ...called,
+  ]
 }
 
 /** Says how well a judge agrees with people. */
@@ -55,7 +76,7 @@ export function junitXml(reports: readonly EvalReport[]): string {
   const suites = reports.map(({ name, verdict, reasons, results }) => {
     const tests = results.map(({ run, gates }) => {
       const wrong = Object.entries(gates).flatMap(([gate, text]) => (text === null ? [] : [`${gate}: ${text}`]))
-      const title = `${run.case.id}, repeat ${run.repeat}`
+      const title = `${run.case.id}, ${turnText(run)}`
       const failure =
         wrong.length === 0 ? '' : `<failure message="${escaped(wrong[0]!)}">${escaped(wrong.join('\n'))}</failure>`
       return {

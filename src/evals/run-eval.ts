@@ -1,4 +1,6 @@
 /** Plays a suite: gates, scores with their intervals, and the comparison with an earlier report. */
+
+import type { Fault } from '../rehearsal.ts'
 import { amountOf, Prices } from '../runtime/settings/money.ts'
 import { isObject, refused, refusedAs } from '../shared/checks.ts'
 import { DramatisError, describe } from '../shared/errors.ts'
@@ -6,8 +8,10 @@ import { own } from '../shared/values.ts'
 import { playCase } from './case-run.ts'
 import { succeeded } from './gates.ts'
 import { eachOf, Judge, type JudgeLabel, type JudgeTrust, judgesOf } from './judge.ts'
+import { type Player, type SeedsReport, seedsReport, turnText } from './seeds.ts'
 import { type Comparison, comparisonOf, holm, type Interval, intervalOf, meanOf } from './statistics.ts'
 import {
+  type CaseResult,
   type EvalRun,
   type EvalSuite,
   type Gate,
@@ -35,15 +39,8 @@ export interface EvalReport {
   readonly tokens: number
   readonly money: number | null
   readonly results: readonly CaseResult[]
-}
-
-/** Outcome of one play of a case. */
-export interface CaseResult {
-  readonly run: EvalRun
-  /** Sentences of what is wrong, by the names of the gates; null: it holds. */
-  readonly gates: Readonly<Record<string, string | null>>
-  /** 0 to 1; null: not for this case. */
-  readonly scores: Readonly<Record<string, { readonly score: number | null; readonly why?: string }>>
+  /** Findings of many schedules (`seeds`). */
+  readonly seeds?: SeedsReport
 }
 
 export interface EvalOptions {
@@ -53,13 +50,20 @@ export interface EvalOptions {
   margin?: number
   /** A score is worse where chance would show such a difference less often. Default: 0.05. */
   alpha?: number
-  /** Only these cases. */
-  only?: { tags?: readonly string[]; cases?: readonly string[] }
+  /** Only these cases; only that repeat of them. */
+  only?: { tags?: readonly string[]; cases?: readonly string[]; repeat?: number }
   repeats?: number
   /** Folder for tapes: what models and tools answer is kept there, in a file for each play of a case. */
   record?: string
   /** Folder of such tapes: they answer in place of all models and tools of the team, in virtual time. */
   playback?: string
+  /**
+   * With `playback`: number of schedules through which the tape of each case is played, or their seeds. Asks that a
+   * tape does not have get its nearest answer; where they are more than 5 %, the suite is broken.
+   */
+  seeds?: number | readonly number[]
+  /** With `seeds`: what may go wrong, as in a rehearsal. Default: nothing. */
+  faults?: readonly Exclude<Fault, 'late'>[]
   /** Folder of the file of cases. Default: that of the file that calls `defineEval`. */
   folder?: string
   signal?: AbortSignal
@@ -76,25 +80,27 @@ export async function runEval(suite: EvalSuite, options: EvalOptions = {}): Prom
   if (against && !isReport(against) && (own.record ?? own.playback) !== undefined)
     throw refusedAs('against', 'a suite', 'a report (--json)', 'A tape is of one suite.')
   const before = against && (isReport(against) ? against : await runEval(against, own))
-  const played = new Played(ready, await playerOf(own, ready.name))
+  const played = new Played(ready, await playerOf(own, ready))
   await played.all(signal)
   return played.report(before, { margin, alpha })
 }
 
-/** Plays a case once. */
-type PlayCase = (...play: Parameters<typeof playCase>) => Promise<EvalRun>
-
-/** Returns what plays cases. `name`: that of the suite, which has a folder of its own among the tapes. */
-export async function playerOf({ record, playback }: EvalOptions, name?: string): Promise<PlayCase> {
+/** Returns the player. `name`: that of the suite, which has a folder of its own among the tapes. */
+export async function playerOf(
+  { record, playback, seeds, faults, only: { repeat } = {} }: EvalOptions,
+  { name, repeats }: { name?: string; repeats: number },
+): Promise<Player> {
+  const turns = repeat === undefined ? Array.from({ length: repeats }, (_, at) => at + 1) : [repeat]
   if (record !== undefined && playback !== undefined)
     throw refused('playback', playback, 'a folder of tapes, without record', 'A play keeps its answers, or has them.')
+  if (playback === undefined && (seeds ?? faults) !== undefined)
+    throw refusedAs('seeds, faults', 'no tapes', 'the folder of tapes that are played (playback)')
   const given = record ?? playback
-  if (given === undefined) return playCase
+  if (given === undefined) return { turns, play: playCase }
   const { recordCase, TapePlayer, tapesOf } = await import('./tapes.ts') // late: most suites have none
   const folder = name === undefined ? given : tapesOf(given, name)
-  if (playback === undefined) return (...play) => recordCase(folder, ...play)
-  const player = new TapePlayer(folder)
-  return (...play) => player.play(...play)
+  if (playback === undefined) return { turns, play: (...play) => recordCase(folder, ...play) }
+  return new TapePlayer(folder, { turns, seeds, faults })
 }
 
 export function isReport(value: unknown): value is EvalReport {
@@ -113,35 +119,41 @@ function chosen(suite: ReadySuite, { only = {}, repeats = suite.repeats, playbac
   return { ...suite, cases, repeats, ...(playback !== undefined && { concurrency: 1 }) }
 }
 
+/** Share of asks that tapes may not have. */
+const MOST_UNTAPED = 0.05
+
 class Played {
   readonly #suite: ReadySuite
   readonly #labels: ReadonlyMap<Judge, readonly JudgeLabel[]>
   readonly #judges = new Map<string, JudgeTrust>()
-  readonly #play: PlayCase
+  readonly #player: Player
   readonly #results: CaseResult[][]
   readonly #broken: string[] = []
   #tokens = 0
   #money: number | null = null
 
-  constructor(suite: ReadySuite, play: PlayCase) {
+  constructor(suite: ReadySuite, player: Player) {
     this.#suite = suite
     this.#labels = judgesOf(suite)
-    this.#play = play
+    this.#player = player
     this.#results = suite.cases.map(() => [])
   }
 
   async all(signal = new AbortController().signal): Promise<void> {
-    const { cases, repeats, concurrency } = this.#suite
-    const left = Array.from({ length: repeats }, (_, at) => cases.map((each, of) => ({ each, of, repeat: at + 1 })))
-      .flat()
-      .reverse()
+    const { cases, concurrency } = this.#suite
+    const left = this.#player.turns.flatMap((turn) => cases.map((each, of) => ({ each, of, turn }))).reverse()
     const worker = async () => {
       for (let next = left.pop(); next && this.#broken.length === 0; next = left.pop()) {
         signal.throwIfAborted()
-        await this.#one(next.each, next.of, next.repeat, signal)
+        await this.#one(next.each, next.of, next.turn, signal)
       }
     }
     await Promise.all(Array.from({ length: concurrency }, worker))
+    const { asks } = this.#player
+    if (asks && asks.untaped > MOST_UNTAPED * asks.asked)
+      this.#broken.push(
+        `${asks.untaped} of ${asks.asked} asks are not on the tapes, which is more than ${MOST_UNTAPED * 100} %. First: ${asks.first}`,
+      )
     const holds = this.#results.flat().every(({ gates }) => Object.values(gates).every((wrong) => wrong === null))
     for (const [judge, labels] of this.#labels)
       if (holds && this.#broken.length === 0) await this.#judge(judge, labels, signal)
@@ -173,10 +185,10 @@ class Played {
     )
   }
 
-  async #one(each: ReadyCase, of: number, repeat: number, signal: AbortSignal): Promise<void> {
+  async #one(each: ReadyCase, of: number, turn: number, signal: AbortSignal): Promise<void> {
     const { gates: common, scorers, models } = this.#suite
     try {
-      const run = await this.#play(this.#suite, each, repeat, signal)
+      const run = await this.#player.play(this.#suite, each, turn, signal)
       const gates = await outcomesOf(run, [succeeded, ...common, ...(each.gates ?? [])])
       const scored: [name: string, { score: number | null; why?: string }][] = []
       for (const { scorer } of scorers)
@@ -201,27 +213,30 @@ class Played {
     if (this.#broken.length > 0) return
     const { budget } = this.#suite
     const { tokens = Number.POSITIVE_INFINITY, money = Number.POSITIVE_INFINITY } = budget
-    const spent = this.#spent()
+    const spent = this.#spent(this.#player.isFree)
     if (spent.tokens > tokens) this.#broken.push(`The suite has used ${spent.tokens} tokens; its budget is ${tokens}.`)
     if ((spent.money ?? 0) > money) this.#broken.push(`The suite has cost ${spent.money}; its budget is ${money}.`)
   }
 
   /** Returns what the runs, and the models of the suite, have used. */
-  #spent(): { tokens: number; money: number | null } {
+  #spent(withoutRuns = false): { tokens: number; money: number | null } {
     const { models, team } = this.#suite
     const used = [...models.used]
-    const tokens = used.reduce((sum, [, { totalTokens }]) => sum + totalTokens, this.#tokens)
+    const ofRuns = withoutRuns ? { tokens: 0, money: null } : { tokens: this.#tokens, money: this.#money }
+    const tokens = used.reduce((sum, [, { totalTokens }]) => sum + totalTokens, ofRuns.tokens)
     const list = used.length > 0 ? team().prices : undefined
-    if (!list) return { tokens, money: this.#money }
+    if (!list) return { ...ofRuns, tokens }
     const prices = new Prices(list)
     const cost = used.reduce((sum, [model, usage]) => sum + prices.costOf(model, usage), 0n)
-    return { tokens, money: (this.#money ?? 0) + amountOf(cost) }
+    return { tokens, money: (ofRuns.money ?? 0) + amountOf(cost) }
   }
 
   report(before: EvalReport | undefined, bounds: { margin: number; alpha: number }): EvalReport {
     const { name, scorers } = this.#suite
-    const results = this.#results.flat().sort((a, b) => a.run.repeat - b.run.repeat)
+    const results = this.#results.flat().sort((a, b) => turnOf(a.run) - turnOf(b.run))
     const gates = gatesOf(results)
+    const { asks } = this.#player
+    const isRehearsed = asks !== undefined && this.#suite.cases.length === 1 // one case says nothing about the others
     const intervals = new Map<string, Interval>()
     const reasons = [...this.#broken]
     for (const [gate, { held, of, first }] of Object.entries(gates))
@@ -240,7 +255,7 @@ class Played {
       }
       const interval = intervalOf(means)
       intervals.set(scorer.name, interval)
-      if (atLeast !== undefined && interval.low < atLeast)
+      if (atLeast !== undefined && interval.low < atLeast && !isRehearsed)
         reasons.push(
           `Score "${scorer.name}" is ${shown(interval.mean)}, and with 95 % not below ${shown(interval.low)}; at least ${atLeast} is wanted.`,
         )
@@ -262,9 +277,13 @@ class Played {
     const verdict = this.#broken.length > 0 ? 'broken' : reasons.length > 0 ? 'failed' : 'passed'
     const scores = Object.fromEntries(intervals)
     const judges = Object.fromEntries(this.#judges)
-    return { name, verdict, reasons, scores, gates, judges, compared: compared ?? null, ...this.#spent(), results }
+    const seeds = asks && { seeds: seedsReport(results, names, asks) }
+    const spent = this.#spent()
+    return { name, verdict, reasons, scores, gates, judges, compared: compared ?? null, ...spent, results, ...seeds }
   }
 }
+
+const turnOf = ({ seed, repeat }: EvalRun): number => seed ?? repeat
 
 const shown = (value: number): string => value.toFixed(3)
 
@@ -290,7 +309,7 @@ function gatesOf(results: readonly CaseResult[]): EvalReport['gates'] {
       const gate = gates.get(name) ?? { held: 0, of: 0, first: null }
       gate.of += 1
       if (wrong === null) gate.held += 1
-      else gate.first ??= `case "${run.case.id}", repeat ${run.repeat}: ${wrong}`
+      else gate.first ??= `case "${run.case.id}", ${turnText(run)}: ${wrong}`
       gates.set(name, gate)
     }
   return Object.fromEntries(gates)

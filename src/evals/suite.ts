@@ -107,6 +107,9 @@ export interface EvalRun {
   }
   /** From 1 on. */
   readonly repeat: number
+  /** Schedule in which its tape was played, and what went wrong there, in ms since its begin (`seeds`). */
+  readonly seed?: number
+  readonly faults?: readonly { readonly fault: string; readonly agent: string; readonly atMs: number }[]
   readonly success: boolean
   /** Answer to the last message of the case. */
   readonly output: string | null
@@ -141,6 +144,15 @@ export interface EvalRun {
   /** In the currency of the team's prices; null without prices. */
   readonly money: number | null
   readonly ms: number
+}
+
+/** Outcome of one play of a case. */
+export interface CaseResult {
+  readonly run: EvalRun
+  /** Sentences of what is wrong, by the names of the gates; null: it holds. */
+  readonly gates: Readonly<Record<string, string | null>>
+  /** 0 to 1; null: not for this case. */
+  readonly scores: Readonly<Record<string, { readonly score: number | null; readonly why?: string }>>
 }
 
 export interface ToolCalled {

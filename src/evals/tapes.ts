@@ -2,16 +2,17 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { entriesOf, oldTurnsOf, Rehearser, type TapeEntry } from '../rehearsal.ts'
+import { entriesOf, type Fault, faultsOf, oldTurnsOf, Rehearser, seedsOf, type TapeEntry } from '../rehearsal.ts'
 import { Redactor, SecretVariables } from '../runtime/logging/redactor.ts'
 import { readLog } from '../runtime/store/log-reader.ts'
 import { recordedRuns } from '../runtime/views/recorded-runs.ts'
-import { isObject } from '../shared/checks.ts'
+import { isObject, refused, refusedAs } from '../shared/checks.ts'
 import { environment } from '../shared/environment.ts'
 import { ConfigurationError, describe } from '../shared/errors.ts'
 import { createTeam } from '../team.ts'
 import * as tools from '../tools/index.ts'
 import { optionsOf, playWith } from './case-run.ts'
+import type { Player, TapeAsks } from './seeds.ts'
 import type { EvalRun, ReadyCase, ReadySuite } from './suite.ts'
 
 interface Tape {
@@ -68,7 +69,7 @@ export async function recordCase(
     let passedMs = 0
     for (const recorded of runs) {
       const old = oldTurnsOf(recorded)
-      entries.push(...entriesOf(old, clean, passedMs))
+      entries.push(...entriesOf(old, clean, { fromMs: passedMs, before: entries }))
       passedMs += old.lengthMs
     }
     const startedAt = runs[0]?.launched.startedAt ?? Date.now()
@@ -82,28 +83,58 @@ export async function recordCase(
   }
 }
 
-/** Plays cases with their tapes, in virtual time. */
-export class TapePlayer {
+interface PlayOptions {
+  readonly turns: readonly number[]
+  readonly seeds: number | readonly number[] | undefined
+  readonly faults: readonly Fault[] | undefined
+}
+
+/** Plays cases with their tapes, in virtual time: as they were recorded, or through many schedules. */
+export class TapePlayer implements Player {
+  readonly isFree = true
+  readonly turns: readonly number[]
   readonly #folder: string
+  readonly #faults: readonly Fault[]
   readonly #rehearser = new Rehearser({ modules: { 'dramatis/tools': tools } })
   readonly #clean = cleaner()
+  /** Repeat that all seeds play; undefined: there are no seeds, and each repeat is played as it was. */
+  readonly #seeded: number | undefined
+  #asked = 0
+  #untaped = 0
+  #first: string | null = null
 
-  constructor(folder: string) {
+  constructor(folder: string, { turns, seeds, faults }: PlayOptions) {
+    if (faults !== undefined && seeds === undefined) throw refusedAs('faults', 'no seeds', 'faults beside seeds')
     this.#folder = folder
+    this.#faults = faultsOf(faults)
+    if (this.#faults.includes('late'))
+      throw refused('faults', 'late', 'other faults', 'People answer as the case says.')
+    this.turns = seeds === undefined ? turns : seedsOf(seeds)
+    this.#seeded = seeds === undefined ? undefined : turns[0]
+  }
+
+  get asks(): TapeAsks | undefined {
+    if (this.#seeded === undefined) return undefined
+    return { asked: this.#asked, untaped: this.#untaped, first: this.#first }
   }
 
   /** Rejects with `TapeMissError`, and with `ConfigurationError` if there is no tape of that play. */
-  async play(suite: ReadySuite, each: ReadyCase, repeat: number, signal?: AbortSignal): Promise<EvalRun> {
+  async play(suite: ReadySuite, each: ReadyCase, turn: number, signal?: AbortSignal): Promise<EvalRun> {
+    const [repeat, seed] = this.#seeded === undefined ? [turn, SEED] : [this.#seeded, turn]
     const shown = pathOf(this.#folder, each, repeat)
     const { startedAt: startAt, entries } = tapeIn(shown, each, repeat)
-    const tape = { entries, shown, clean: this.#clean, isLoose: false }
-    const { value } = await this.#rehearser.playTape(
-      SEED,
-      optionsOf(suite),
-      { startAt, tape, faults: [] },
-      (team, end) => playWith(team, suite, each, repeat, signal ? AbortSignal.any([signal, end]) : end),
+    const isLoose = this.#seeded !== undefined
+    const tape = { entries, shown, clean: this.#clean, isLoose }
+    const part = { startAt, tape, faults: this.#faults }
+    const played = await this.#rehearser.playTape(seed, optionsOf(suite), part, (team, end) =>
+      playWith(team, suite, each, repeat, signal ? AbortSignal.any([signal, end]) : end),
     )
-    return value
+    if (!isLoose) return played.value
+    this.#asked += played.asked
+    this.#untaped += played.untaped
+    this.#first ??= played.first
+    const faults = played.faults.map(({ fault, agent, at }) => ({ fault, agent, atMs: at - startAt }))
+    return { ...played.value, seed, faults }
   }
 }
 

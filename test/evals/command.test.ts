@@ -14,12 +14,14 @@ import { fakeSurroundings } from '../service/fake-team.ts'
 
 const entry = (path: string) => JSON.stringify(new URL(`../../src/${path}`, import.meta.url).href)
 
+const ZOD = JSON.stringify(import.meta.resolve('zod'))
+
 /** Writes a suite whose team says `{ says }`, in a file of a folder of its own. */
 function write(t: Test, suite: string): string {
   const folder = folderOf(t)
   const model = '{ offline: true, async *complete({ messages }) { yield { text: messages.at(-1).content } } }'
   const team = `{ agents: [{ name: 'ann', systemPrompt: 'Talk.' }], models: { default: ${model} }, orchestration: { strategy: 'sequential' } }`
-  const imports = `import { called, defineEval, exact, gate } from ${entry('evals/index.js')}\nconst team = ${team}`
+  const imports = `import { called, defineEval, exact, gate } from ${entry('evals/index.js')}\nimport { defineTool } from ${entry('index.js')}\nimport { z } from ${ZOD}\nconst team = ${team}`
   writeFileSync(join(folder, 'desk.eval.mjs'), `${imports}\nexport default ${suite}\n`)
   return folder
 }
@@ -86,6 +88,59 @@ t.test('a tape is played without a call, and what it does not have is exit 2', a
   t.match(await evaluate(other, '--playback', tapes), { code: 2, stdout: says })
   const two = write(t, `[{ team, cases: ${CASES} }, { team, cases: ${CASES} }]`)
   t.match(await evaluate(two, '--record', 'tapes'), { code: 2, stderr: /two suites are named "suite"/ })
+})
+
+/** Runs the commands that an output ends with. */
+async function printed(folder: string, stdout: string) {
+  const outcomes = []
+  for (const [, line = ''] of stdout.matchAll(/^ {4}npx dramatis (.+)$/gm)) {
+    const { surroundings, stdout: said, stderr } = fakeSurroundings()
+    outcomes.push({ code: await main(line.split(' '), { ...surroundings, folder }), stdout: said(), stderr: stderr() })
+  }
+  return outcomes
+}
+
+t.test('a case that failed is rehearsed as printed, and the worst seed shows what is wrong', async (t) => {
+  const module = JSON.stringify(new URL('../fixtures/rehearsal/pays-again.js', import.meta.url).href)
+  const pay = `defineTool({ name: 'pay', description: 'Pays.', input: z.object({ key: z.string(), what: z.string() }), run: () => 'paid' })`
+  const suite = (times: string) => `(() => {
+    const logger = { debug() {}, info() {}, warn() {}, error() {} }
+    const team = { agents: [{ name: 'ann', module: ${module}, tools: [${pay}] }], logger, orchestration: { strategy: 'sequential' } }
+    return defineEval({ name: 'till', team, cases: [{ id: 'a', input: 'one' }], gates: [called('pay', { times: ${times} })] })
+  })()`
+  const folder = write(t, suite('{ max: 1 }'))
+  t.match(await evaluate(folder, '--record', 'tapes'), { code: 0, stdout: /ok {3}called pay: 1 of 1\n$/ })
+  const seeded = await evaluate(folder, '--playback', 'tapes', '--seeds', '30', '--faults', 'crash')
+  t.match(seeded, {
+    code: 1,
+    stdout:
+      /Play the worst, seed \d+ of case "a", alone:\n {4}npx dramatis rehearse desk\.eval\.mjs --case a --playback tapes --seed \d+ --faults crash\n$/,
+  })
+  t.match(await printed(folder, seeded.stdout), [
+    { code: 1, stdout: /crash of ann, \d+ ms after the begin\n(.*\n)*.*"pay" was called 2 times/, stderr: '' },
+  ])
+  const wrong = write(t, suite('0'))
+  const failed = await evaluate(wrong)
+  t.match(failed, { code: 1, stdout: /FAIL called pay: 0 of 1\n.*\n {2}Rehearse case "a":\n/ })
+  t.match(await printed(wrong, failed.stdout), [
+    { code: 1, stdout: /FAIL called pay: 0 of 1/ },
+    { code: 1, stdout: /FAIL called pay: 0 of 100/, stderr: '' },
+  ])
+})
+
+t.test('a rehearsal of a case takes what is of a case', async (t) => {
+  const folder = write(t, `defineEval({ team, cases: ${CASES} })`)
+  const refusals: [args: string[], says: RegExp][] = [
+    [['--case', 'a'], /which tapes\? Name their folder with --playback/],
+    [['--case', 'a', '--playback', 'x', '--real-models'], /--real-models: a case takes none/],
+    [['a query', '--case', 'a', '--playback', 'x'], /a case has its own query/],
+    [['a query', '--playback', 'x'], /--playback: it is for a case/],
+  ]
+  for (const [args, says] of refusals) {
+    const { surroundings, stderr } = fakeSurroundings()
+    t.equal(await main(['rehearse', 'desk.eval.mjs', ...args], { ...surroundings, folder }), 2)
+    t.match(stderr(), says)
+  }
 })
 
 t.test('what is no suite is refused', async (t) => {

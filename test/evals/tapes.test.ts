@@ -8,7 +8,7 @@ import { called, type EvalSuite, evalRun, exact, handedTo, noAlarms, runEval, wi
 import { defineTeam, defineTool, type MultiAgentPatternOptions } from '../../src/index.ts'
 import type { ModelClient } from '../../src/models.ts'
 import { folderOf } from '../durability/log-folders.ts'
-import { silent } from '../kit/team.ts'
+import { gate, silent } from '../kit/team.ts'
 import { callerModule, recordModule } from '../toolbox/desk.ts'
 
 const SECRET = 'correct-horse-battery-staple'
@@ -119,7 +119,7 @@ t.test('a tape has no secrets, and a file for each play', async (t) => {
   t.match(JSON.parse(readFileSync(join(folder, 'find.1.json'), 'utf8')), {
     version: 1,
     entries: [
-      { agent: 'ann', kind: 'model', name: 'default', digest: /^[\da-f]{64}$/ },
+      { agent: 'ann', kind: 'model', name: 'default', digest: /^[\da-f]{64}$/, place: 1 },
       { agent: 'ann', kind: 'tool', name: 'find', input: { what: 'lamp' }, answer: { what: 'lamp' } },
       { agent: 'ann', kind: 'model' },
     ],
@@ -181,6 +181,15 @@ t.test('a case alone is recorded and played', async (t) => {
   await t.rejects(evalRun(team, 'find lamp', { playback: folder }), /is no tape of this version/)
 })
 
+t.test('a play of a tape costs nothing', async (t) => {
+  const cases = CASES.slice(0, 1)
+  const { folder } = await recorded(t, { cases, budget: { tokens: 30 } })
+  const suite = suiteOf(world(), { cases, budget: { tokens: 30 } })
+  const played = await runEval(suite, { playback: folder, seeds: 2 })
+  t.match(played, { verdict: 'passed', tokens: 40 })
+  t.equal((await runEval(suite, { repeats: 2 })).verdict, 'broken')
+})
+
 t.test('a tape is of one suite', async (t) => {
   const suite = suiteOf(world())
   await t.rejects(runEval(suite, { record: folderOf(t), against: suite }), /against: got a suite/)
@@ -221,4 +230,101 @@ t.test('tools in threads, isolated ones, and agents at one time are on the tape'
     )
     t.same([readFileSync(file, 'utf8'), count], [marks, asked], 'nothing is done')
   }
+})
+
+t.test('who answered first does so again, and ids may differ', async (t) => {
+  const folder = folderOf(t)
+  for (const quick of ['ann', 'bob']) {
+    const answered = gate()
+    const model: ModelClient = {
+      async *complete({ messages, agent = '' }) {
+        if (agent !== quick) await answered.opened.then(() => new Promise((resolve) => setTimeout(resolve, 60)))
+        yield { text: `${agent} ${textOf(messages.at(-1)!.content).slice(0, 3)}` }
+      },
+    }
+    const team: MultiAgentPatternOptions<string> = {
+      agents: ['ann', 'bob', 'eve'].map((name) => ({ name, systemPrompt: 'Talk.' })),
+      models: { default: model },
+      logger: silent,
+      orchestration: {
+        strategy: 'custom',
+        async run(script, query) {
+          const both = ['ann', 'bob'].map((name) => script.request(name, query))
+          const { content } = await Promise.race(both)
+          answered.open()
+          await Promise.all(both)
+          const { content: last } = await script.request('eve', `${content} of ${crypto.randomUUID()}`)
+          return `${content}, ${last}`
+        },
+      },
+    }
+    const tape = join(folder, quick)
+    const first = await evalRun(team, 'Hi.', { record: tape })
+    t.equal(first.output, `${quick} Hi., eve ${quick}`)
+    const again = await evalRun(team, 'Hi.', { playback: tape })
+    t.equal(again.output, first.output)
+    t.ok(again.ms >= 50, 'it takes as long')
+  }
+})
+
+/** A team that may pay twice when it crashes, and the tape of it. */
+function payingSuite(extra: object = {}): EvalSuite {
+  const pay = defineTool({
+    name: 'pay',
+    description: 'Pays.',
+    input: z.object({ key: z.string(), what: z.string() }),
+    run: async ({ what }) => `paid ${what}`,
+  })
+  return {
+    name: 'till',
+    team: {
+      agents: [{ name: 'ann', module: new URL('../fixtures/rehearsal/pays-again.js', import.meta.url), tools: [pay] }],
+      logger: silent,
+      orchestration: { strategy: 'sequential' },
+    },
+    cases: [{ id: 'pays', input: 'a lamp', expected: 'a lamp' }],
+    gates: [called('pay', { times: { max: 1 } })],
+    scorers: [exact()],
+    ...extra,
+  }
+}
+
+t.test('seeds find a team that pays twice when it crashes, and the worst seed shows it alone', async (t) => {
+  const tapes = folderOf(t)
+  const recorded = await runEval(payingSuite(), { record: tapes })
+  t.equal(recorded.verdict, 'passed')
+  const bound = { scorers: [{ scorer: exact(), atLeast: 0.9 }] } // of all cases, and so none of one
+  const calm = await runEval(payingSuite(bound), { playback: tapes, seeds: 20 })
+  t.match(calm, { verdict: 'passed', seeds: { plays: 20, asked: 20, untaped: 0, worst: null } })
+  const options = { playback: tapes, faults: ['crash', 'delay'] } as const
+  const { verdict, reasons, seeds, results } = await runEval(payingSuite(), { ...options, seeds: 40 })
+  t.match(
+    { verdict, reason: reasons[0] },
+    { verdict: 'failed', reason: /First: case "pays", seed \d+: "pay" was called 2/ },
+  )
+  t.match(seeds, {
+    plays: 40,
+    untaped: 0,
+    scores: { exact: { least: 1, median: 1, most: 1 } },
+    worst: { case: 'pays' },
+  })
+  const worst = results.find(({ run }) => run.seed === seeds!.worst!.seed)!
+  const alone = await runEval(payingSuite(), { ...options, seeds: [seeds!.worst!.seed] })
+  t.same(alone.results, [worst], 'the same seed is the same play')
+  t.match(worst.run.faults, [{ fault: /crash|delay/, agent: 'ann' }])
+})
+
+t.test('what tapes do not have is answered by what is near, and breaks the suite where it is too much', async (t) => {
+  const { folder } = await recorded(t, { cases: CASES.slice(0, 1) })
+  const near = suiteOf(world(), { cases: [{ id: 'find', input: 'find lamb' }] })
+  const { verdict, reasons, seeds } = await runEval(near, { playback: folder, seeds: 3 })
+  t.match({ verdict, seeds }, { verdict: 'broken', seeds: { plays: 3, asked: 9, untaped: 6 } })
+  t.match(reasons[0], /6 of 9 asks are not on the tapes, which is more than 5 %\. First: Agent "ann" .*find lamb/)
+  const refusals: [options: object, says: RegExp][] = [
+    [{ seeds: 3 }, /seeds, faults: got no tapes/],
+    [{ playback: folder, faults: ['crash'] }, /faults: got no seeds/],
+    [{ playback: folder, seeds: 0 }, /seeds: 0/],
+    [{ playback: folder, seeds: 3, faults: ['late'] }, /People answer as the case says/],
+  ]
+  for (const [options, says] of refusals) await t.rejects(runEval(near, options), says)
 })

@@ -25,7 +25,7 @@ import { type Recording, toolCall } from './old-world.ts'
 import type { Stage } from './stage.ts'
 import { type SteppedClock, settling } from './virtual-clock.ts'
 
-/** Answer of a model or a tool. Equal asks of an agent have theirs in the order of the list. */
+/** Answer of a model or a tool. */
 export interface TapeEntry {
   readonly agent: string
   readonly kind: 'model' | 'tool'
@@ -33,6 +33,8 @@ export interface TapeEntry {
   readonly name: string
   /** SHA-256 of the input, in which ids and times count as equal. */
   readonly digest: string
+  /** Number of the ask among equal ones of the agent, from 1 on. */
+  readonly place: number
   readonly input: unknown
   readonly answer?: unknown
   readonly error?: ErrorData
@@ -42,14 +44,28 @@ export interface TapeEntry {
 
 const digestOfInput = (input: unknown): string => digestOf(keyOf(input))
 
-/** Returns what the models and tools have answered in a run. `clean`: takes secrets out of data. */
-export function entriesOf({ turns }: OldTurns, clean: <T>(data: T) => T, fromMs = 0): TapeEntry[] {
+const askOf = ({ agent, kind, name, digest }: Pick<TapeEntry, 'agent' | 'kind' | 'name' | 'digest'>): string =>
+  JSON.stringify([agent, kind, name, digest])
+
+/**
+ * Returns what the models and tools have answered in a run, in the order in which they were asked. `clean`: takes
+ * secrets out of data; `before`: entries of earlier runs of the case, which ended at `fromMs`.
+ */
+export function entriesOf(
+  { turns }: OldTurns,
+  clean: <T>(data: T) => T,
+  { fromMs, before }: { fromMs: number; before: readonly TapeEntry[] },
+): TapeEntry[] {
+  const places = new Map(before.map((entry) => [askOf(entry), entry.place]))
   return turns.flatMap(({ agent, effects }) =>
     effects.flatMap(({ kind, name, input: given, outcome, settledAtMs }): TapeEntry[] => {
       if ((kind !== 'model' && kind !== 'tool') || !outcome) return []
       const input = clean(given)
+      const of = { agent, kind, name, digest: digestOfInput(input) }
+      const place = (places.get(askOf(of)) ?? 0) + 1
+      places.set(askOf(of), place)
       const answer = 'error' in outcome ? { error: errorData(outcome.error) } : { answer: outcome.value }
-      return [{ agent, kind, name, digest: digestOfInput(input), input, ...clean(answer), atMs: fromMs + settledAtMs }]
+      return [{ ...of, place, input, ...clean(answer), atMs: fromMs + settledAtMs }]
     }),
   )
 }
@@ -69,13 +85,15 @@ export interface TapeOptions {
 }
 
 /** The models and tools of a play. */
-export class TapeWorld {
+class TapeWorld {
   readonly #clock: SteppedClock
   readonly #options: TapeOptions
   readonly #taken = new Set<TapeEntry>()
   /** Number of asks, and of those that the tape does not have. */
   asked = 0
   untaped = 0
+  /** The first of these, in words. */
+  first: string | null = null
   readonly #answering = new AsyncLocalStorage<{ entry: TapeEntry; signal: AbortSignal }>()
 
   constructor(clock: SteppedClock, options: TapeOptions) {
@@ -129,15 +147,15 @@ export class TapeWorld {
     const input = clean(given)
     const digest = digestOfInput(input)
     const near = entries.filter((each) => each.agent === agent && each.kind === kind && each.name === name)
-    const equal = near.filter((each) => each.digest === digest)
+    const equal = near.filter((each) => each.digest === digest).sort((a, b) => a.place - b.place)
     const next = equal.find((each) => !this.#taken.has(each)) ?? (isLoose ? equal.at(-1) : undefined)
     const found = next ?? this.#nearest(near, input)
-    if (!next) this.untaped += 1
-    if (found && (next || isLoose)) {
-      this.#taken.add(found)
-      return found
-    }
+    if (found) this.#taken.add(found)
+    if (next) return next
+    this.untaped += 1
     const error = this.#missOf({ agent, kind, name, input }, found, equal.length)
+    this.first ??= error.message
+    if (isLoose && found) return found
     if (!isLoose) missed(error)
     throw error
   }
@@ -208,6 +226,7 @@ export interface TapePlay<T> {
   readonly faults: readonly Injected[]
   readonly asked: number
   readonly untaped: number
+  readonly first: string | null
 }
 
 /** Looks again so often for what begins without the clock. */
@@ -249,8 +268,8 @@ export async function playTape<Team, T>(
     if (!isSettled()) throw new StallError('Nothing was left in the play that could go on.', {})
     const value = await working
     if (ending.signal.aborted) throw ending.signal.reason
-    const { asked, untaped } = world
-    return { value, faults: faults.injected, asked, untaped }
+    const { asked, untaped, first } = world
+    return { value, faults: faults.injected, asked, untaped, first }
   } finally {
     stage.close()
   }

@@ -3,12 +3,13 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { type EvalReport, evalText, junitXml, runEval } from '../../evals/index.ts'
 import { casesOf, drop } from '../../evals/log-cases.ts'
-import { isReport } from '../../evals/run-eval.ts'
-import { checkCase, type EvalSuite } from '../../evals/suite.ts'
+import { type EvalOptions, isReport } from '../../evals/run-eval.ts'
+import { checkCase, type EvalSuite, readSuite } from '../../evals/suite.ts'
 import { readLog } from '../../runtime/store/log-reader.ts'
 import { logFolder, type RecordedStatus, recordedRuns } from '../../runtime/views/recorded-runs.ts'
-import { isObject } from '../../shared/checks.ts'
+import { isObject, refused } from '../../shared/checks.ts'
 import { ConfigurationError, describe } from '../../shared/errors.ts'
+import { quoted } from '../../shared/text.ts'
 import { EXIT, untilInterrupt } from '../shared/failure.ts'
 import { jsonText } from '../shared/json-text.ts'
 import { environmentRedactor, loadDefault } from '../shared/load-team-file.ts'
@@ -23,6 +24,10 @@ export interface EvalFlags {
   tag?: readonly string[]
   record?: string
   playback?: string
+  seeds?: number | readonly number[]
+  faults?: string
+  /** Only that repeat. */
+  repeat?: number
   junit?: string
   json?: string
 }
@@ -30,7 +35,7 @@ export interface EvalFlags {
 /** Plays the suites and resolves to the exit code: 1 if one has failed, 2 if one is broken. */
 export async function evaluate(
   files: readonly string[],
-  { against, junit, json, case: cases, tag: tags, record, playback, ...flags }: EvalFlags,
+  { against, junit, json, case: cases, tag: tags, repeat, record, playback, faults, ...flags }: EvalFlags,
   { answer, stderr, folder }: Surroundings,
 ): Promise<number> {
   const redactor = environmentRedactor(folder)
@@ -38,10 +43,11 @@ export async function evaluate(
   const before = against === undefined ? [] : await earlier(against, folder)
   if (before.length > 0 && before.length !== suites.length)
     throw new ConfigurationError(`--against has ${before.length} suites; the files have ${suites.length}.`, { against })
-  const only = { ...(cases && { cases }), ...(tags && { tags }) }
+  const only = { ...(cases && { cases }), ...(tags && { tags }), ...(repeat !== undefined && { repeat }) }
   const tapes = {
     ...(record !== undefined && { record: resolve(folder, record) }),
     ...(playback !== undefined && { playback: resolve(folder, playback) }),
+    ...(faults !== undefined && { faults: faultsIn(faults) }),
   }
   const names = suites.map(({ suite: { name = 'suite' } }) => name)
   const twice = names.find((name, at) => names.indexOf(name) < at)
@@ -51,8 +57,10 @@ export async function evaluate(
     (text) => void stderr.write(text),
     async (signal) => {
       const reports: EvalReport[] = []
-      for (const [at, { suite, folder: from }] of suites.entries()) {
+      for (const [at, { suite, file, folder: from }] of suites.entries()) {
         const other = before[at]
+        // The others of a file have other cases.
+        if (cases && suites.length > 1 && !hasCase(suite, from, cases)) continue
         const report = await runEval(suite, {
           ...flags,
           ...tapes,
@@ -61,9 +69,12 @@ export async function evaluate(
           signal,
           ...(other && { against: other }),
         })
-        await answer.write(redactor.text(evalText(report)))
+        await answer.write(
+          redactor.text(`${evalText(report)}${rehearsalText(report, { file, record, playback, faults })}`),
+        )
         reports.push(redactor.data(report))
       }
+      if (reports.length === 0) throw refused('only.cases', cases?.[0], 'ids of cases of the suites')
       if (json !== undefined) writeFileSync(resolve(folder, json), jsonText(reports))
       if (junit !== undefined) writeFileSync(resolve(folder, junit), junitXml(reports))
       const has = (verdict: EvalReport['verdict']) => reports.some((report) => report.verdict === verdict)
@@ -72,8 +83,36 @@ export async function evaluate(
   )
 }
 
+/** Checks whether a suite has one of the cases. */
+const hasCase = (suite: EvalSuite, folder: string, cases: readonly string[]): boolean =>
+  readSuite(suite, folder).cases.some(({ id }) => cases.includes(id))
+
+const faultsIn = (list: string) => list.split(',').map((name) => name.trim()) as NonNullable<EvalOptions['faults']>
+
+/** Says by which command the first case that failed is played again, through many schedules, or in the worst one. */
+function rehearsalText(
+  { results, seeds }: EvalReport,
+  { file, record, playback, faults }: { file: string } & Pick<EvalFlags, 'record' | 'playback' | 'faults'>,
+): string {
+  const failed = results.find(({ gates }) => Object.values(gates).some((wrong) => wrong !== null))
+  const of = seeds ? seeds.worst : failed && { case: failed.run.case.id, repeat: failed.run.repeat, seed: undefined }
+  if (!of || (seeds && seeds.plays === 1)) return ''
+  const tapes = playback ?? record ?? 'tapes'
+  const again = [
+    `npx dramatis rehearse ${quoted(file)} --case ${quoted(of.case)} --playback ${quoted(tapes)}`,
+    ...(of.repeat > 1 ? [`--repeat ${of.repeat}`] : []),
+    ...(of.seed === undefined ? [] : [`--seed ${of.seed}`]),
+    ...(of.seed !== undefined && faults !== undefined ? [`--faults ${quoted(faults)}`] : []),
+  ].join(' ')
+  if (of.seed !== undefined) return `  Play the worst, seed ${of.seed} of case "${of.case}", alone:\n    ${again}\n`
+  const first = `    npx dramatis eval ${quoted(file)} --case ${quoted(of.case)} --record ${quoted(tapes)}\n`
+  return `  Rehearse case "${of.case}":\n${(record ?? playback) === undefined ? first : ''}    ${again}\n`
+}
+
 interface Found {
   readonly suite: EvalSuite
+  /** As it was named. */
+  readonly file: string
   /** Folder of the file, where its cases are looked for. */
   readonly folder: string
 }
@@ -82,7 +121,7 @@ async function suitesIn(file: string, folder: string): Promise<Found[]> {
   const { path, exported } = await loadDefault(file, folder, 'Eval file')
   const suites = [exported].flat()
   if (suites.length > 0 && suites.every((suite) => isObject(suite) && 'cases' in suite))
-    return suites.map((suite) => ({ suite: suite as EvalSuite, folder: dirname(path) }))
+    return suites.map((suite) => ({ suite: suite as EvalSuite, file, folder: dirname(path) }))
   throw new ConfigurationError(
     `Eval file "${file}" exports no suite. Write: export default defineEval({ team, cases })`,
     { file },

@@ -144,7 +144,9 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .description(
       'play one query through many schedules with faults, or old runs with the code of today, in virtual time',
     )
-    .usage('[options] <team-file> <query>\n       dramatis rehearse [options] <team-file> --from <run> --log <folder>')
+    .usage(
+      '[options] <team-file> <query>\n       dramatis rehearse [options] <team-file> --from <run> --log <folder>\n       dramatis rehearse [options] <eval-file> --case <id> --playback <folder>',
+    )
     .argument('<team-file>', 'a .ts, .js or .yaml file')
     .argument('[query]', 'in quotes')
     .option('--seeds <number>', 'how many runs; 100', wholeNumber)
@@ -169,12 +171,16 @@ export async function main(args: readonly string[], surroundings: Surroundings):
         'unfinished',
       ]),
     )
+    .option('--case <id>', 'play that case of a suite, with its tape, and hold it to its gates')
+    .option('--playback <folder>', 'with --case: folder of the tapes')
+    .option('--repeat <number>', 'with --case: repeat whose tape it is; 1', wholeNumber)
     .option('--seed-timeout <ms>', 'real time without a step after which a run is ended; 30000', milliseconds)
     .option('--json', 'print everything as JSON')
     .showHelpAfterError('See "dramatis rehearse --help". A query of several words needs quotes.')
     .action(async (file: string, query: string | undefined, flags: RehearseFlags & Partial<RehearseOldFlags>) => {
       const { rehearse, rehearsalOf, rehearseOld } = await import('./rehearse.ts')
       const played = rehearsalOf(query, flags)
+      if ('case' in played) return end((await import('./eval.ts')).evaluate([file], played, surroundings))
       if ('query' in played) await end(rehearse(file, played.query, flags, surroundings))
       else await end(rehearseOld(file, played, surroundings))
     })
@@ -193,6 +199,15 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .option('--tag <tag>', 'only cases with that tag; can be given several times', collected)
     .option('--record <folder>', 'keep what models and tools answer in that folder, as tapes')
     .option('--playback <folder>', 'ask no model and no tool: the tapes of that folder answer, in virtual time')
+    .option(
+      '--seeds <number>',
+      'with --playback: through how many schedules the tape of each case is played',
+      wholeNumber,
+    )
+    .option(
+      '--faults [list]',
+      `with --seeds: what may go wrong, some of crash,delay,duplicate,hang,refuse,model; ${USUAL_FAULTS}`,
+    )
     .option('--junit <file>', 'write a report in the XML of JUnit')
     .option('--json <file>', 'write the reports as JSON, for --against')
     .showHelpAfterError('See "dramatis eval --help".')

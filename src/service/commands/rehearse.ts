@@ -24,6 +24,7 @@ import {
 import { EXIT, untilInterrupt } from '../shared/failure.ts'
 import { jsonText } from '../shared/json-text.ts'
 import { environmentRedactor, loadEnv, teamFilePath } from '../shared/load-team-file.ts'
+import type { EvalFlags } from './eval.ts'
 import type { Surroundings } from './run.ts'
 
 export interface RehearseOldFlags {
@@ -166,25 +167,55 @@ export interface RehearseFlags {
   realTools?: boolean
   seedTimeout?: number
   json?: boolean
+  case?: string
+  playback?: string
+  repeat?: number
 }
 
 /** Options of schedules. An old run is played in one, with its own answers. */
 const OF_SCHEDULES = ['seeds', 'seed', 'faults', 'record', 'realModels', 'realTools'] as const
 const OF_OLD_RUNS = ['log', 'status'] as const
+const NOT_OF_CASES = ['from', 'log', 'status', 'record', 'realModels', 'realTools', 'seedTimeout', 'json'] as const
+
+const dashed = (name: string) => `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
+
+type CaseFlags = EvalFlags & Required<Pick<EvalFlags, 'case'>>
+
+/** @throws ConfigurationError for options that no case takes. */
+function caseOf(
+  id: string,
+  query: string | undefined,
+  { playback, repeat, seeds, seed, faults, ...flags }: RehearseFlags & Partial<RehearseOldFlags>,
+): CaseFlags {
+  const wrong = NOT_OF_CASES.find((name) => flags[name] !== undefined)
+  if (wrong) throw new ConfigurationError(`${dashed(wrong)}: a case takes none. Leave it out.`, { path: wrong })
+  if (query !== undefined)
+    throw new ConfigurationError('--case: a case has its own query. Leave out one of both.', { path: 'query' })
+  if (playback === undefined)
+    throw new ConfigurationError('--case: which tapes? Name their folder with --playback.', { path: 'playback' })
+  return {
+    ...{ case: [id], playback, repeat: repeat ?? 1 },
+    seeds: seed === undefined ? (seeds ?? SEEDS) : seedsOf([seed], '--seed'),
+    ...(faults !== undefined && { faults }),
+  }
+}
 
 /**
- * Decides by the options what is played: a query through schedules, or old runs.
+ * Decides by the options what is played: a query through schedules, old runs, or a case of a suite.
  *
  * @throws ConfigurationError for options that do not go together.
  */
 export function rehearsalOf(
   query: string | undefined,
   flags: RehearseFlags & Partial<RehearseOldFlags>,
-): { query: string } | RehearseOldFlags {
+): { query: string } | RehearseOldFlags | CaseFlags {
   const { from, log } = flags
+  if (flags.case !== undefined) return caseOf(flags.case, query, flags)
+  const ofCase = (['playback', 'repeat'] as const).find((name) => flags[name] !== undefined)
+  if (ofCase) throw new ConfigurationError(`--${ofCase}: it is for a case. Name one with --case.`, { path: ofCase })
   const others = from ? OF_SCHEDULES : OF_OLD_RUNS
   const wrong = others.find((name) => flags[name] !== undefined)
-  const option = wrong && `--${wrong.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
+  const option = wrong && dashed(wrong)
   if (wrong) {
     const text = from
       ? `${option}: an old run is played once, with the answers of its log. Leave out --from, or this option.`
