@@ -8,6 +8,7 @@ import { dirname, join } from 'node:path'
 import { checkTemplates } from './check-templates.mjs'
 import { check, counts, env, expect, install, installLimitMs, run as runIn, sumUp } from './checks.mjs'
 import { filesBelow, root } from './files.mjs'
+import { sbomOf } from './sbom.mjs'
 
 const home = mkdtempSync(join(tmpdir(), 'dramatis-packed-'))
 const user = join(home, 'user')
@@ -15,7 +16,7 @@ const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'))
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 
 mkdirSync(user)
-writeFileSync(join(user, 'package.json'), '{ "private": true, "type": "module" }\n')
+writeFileSync(join(user, 'package.json'), '{ "version": "0.0.0", "private": true, "type": "module" }\n')
 cpSync(join(root, 'test/packed'), user, { recursive: true })
 
 // Next gives a page a minute to be made, and takes a process for each core: too little and too many on a busy machine
@@ -39,6 +40,22 @@ await check('installs from the tarball', () => {
   const tarball = readdirSync(home).find((name) => name.endsWith('.tgz'))
   run('npm', [...install, join(home, tarball)], { timeout: installLimitMs })
 })
+await check(
+  'the bill of materials has what is installed and what is bundled, each with its version and licence',
+  () => {
+    const notices = readFileSync(join(user, 'node_modules/dramatis/dist/host/THIRD-PARTY-NOTICES.txt'), 'utf8')
+    const { metadata, components } = sbomOf('dramatis', user, notices)
+    expect(metadata.component.purl, `pkg:npm/dramatis@${manifest.version}`)
+    const urls = components.map(({ purl }) => purl)
+    if (new Set(urls).size !== urls.length) throw new Error(`twice: ${urls}`)
+    const wanted = Object.keys(manifest.dependencies).concat('openai', 'hono', 'preact', 'marked', 'gpt-tokenizer')
+    for (const name of wanted) expect(urls.join(' '), `pkg:npm/${name.replace('@', '%40')}@`)
+    const bare = components.filter(({ version, licenses }) => !version || !licenses?.length)
+    if (bare.length > 0) throw new Error(`without a licence: ${bare.map(({ name }) => name)}`)
+    if (/tarballs?\/|\.tgz"/.test(JSON.stringify(components))) throw new Error('it names files of a registry')
+    return `${urls.length} packages`
+  },
+)
 await check('all that was installed takes at most 45 MB', () => {
   const megabytes = bytesBelow(join(user, 'node_modules')) / 1e6
   if (megabytes > 45) throw new Error(`${megabytes.toFixed(1)} MB`)
@@ -56,6 +73,18 @@ await check('a model at an address answers, through the client that is bundled, 
   expect(notices, 'Apache License')
   for (const name of ['preact', '@preact/signals', 'marked'])
     expect(notices, `${name} ${lock.packages[`node_modules/${name}`].version} (MIT)`)
+})
+await check('Node 26 runs it too', () => {
+  const said = run('npx', [
+    '-y',
+    '-p',
+    'node@26',
+    '-c',
+    'node --version; node hello.js; node dashboard.js; npx dramatis run team.js world',
+  ])
+  expect(said, 'v26.')
+  expect(said, 'Hello, world')
+  expect(said, 'page 200 text/html')
 })
 await check('time that a test lets pass is enough for what a team loads late', () => {
   expect(node('kit.js'), 'answered in time')

@@ -89,10 +89,16 @@ t.test('each template is strict TypeScript, with a suite and a page of its own',
   t.equal(status, 0, stdout)
 })
 
-t.test('it is of the version of dramatis, which its projects install', async (t) => {
-  const [own, dramatis] = [join(source, 'package.json'), 'package.json'].map((path) =>
-    JSON.parse(readFileSync(path, 'utf8')),
-  )
-  t.equal(own.version, dramatis.version)
-  t.equal(own.dependencies, undefined)
-})
+t.test(
+  'it is of the version of dramatis, which its projects install, and both are published with provenance',
+  async (t) => {
+    const [own, dramatis] = [join(source, 'package.json'), 'package.json'].map((path) =>
+      JSON.parse(readFileSync(path, 'utf8')),
+    )
+    t.equal(own.version, dramatis.version)
+    t.equal(own.dependencies, undefined)
+    t.match(readFileSync('CHANGELOG.md', 'utf8'), `\n## ${dramatis.version}\n`)
+    for (const { publishConfig, license } of [own, dramatis])
+      t.match({ publishConfig, license }, { publishConfig: { access: 'public', provenance: true }, license: 'MIT' })
+  },
+)

@@ -8,5 +8,5 @@ export default defineEval({
     { id: 'by name', input: 'I am Ann.' },
     { id: 'a conversation', input: ['I am Bob.', 'And this is Eve.'] },
   ],
-  gates: [noAlarms(), within({ modelCalls: 2 })],
+  gates: [noAlarms(), within({ modelCalls: 10 })],
 })
