@@ -43,7 +43,7 @@ const rooms: ReadonlyMap<string, number> = new Map(
     'service/shared': 11, // who answers at this terminal, for two commands
     'service/digest': 3,
     'service/http': 9, // requests of chats
-    'service/pictures': 5,
+    'service/pictures': 6, // reports of suites as a page
     'service/page': 23,
     'service/openai': 2,
     'service/chat': 4, // a run as pieces, in the words of two protocols

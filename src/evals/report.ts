@@ -65,7 +65,7 @@ function faultLines({ faults = [], calls, seed }: EvalRun): string[] {
 }
 
 /** Says how well a judge agrees with people. */
-function trustText({ trusted, kappa, low, high, labelled }: JudgeTrust): string {
+export function trustText({ trusted, kappa, low, high, labelled }: JudgeTrust): string {
   if (kappa === null) return 'untrusted: it has no labels, so it decides nothing'
   const seen = `kappa ${shown(kappa)} (95 %: ${shown(low ?? kappa)} to ${shown(high ?? kappa)}, ${labelled} labels)`
   return trusted ? `trusted: ${seen}` : `untrusted: ${seen}, so it decides nothing`

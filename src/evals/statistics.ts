@@ -87,7 +87,7 @@ export function comparisonOf(before: readonly number[], now: readonly number[]):
   const variance = sumOf(differences.map((each) => (each - difference) ** 2)) / Math.max(1, n - 1)
   const differing = differences.filter((each) => each !== 0)
   const error = Math.sqrt(variance / n)
-  const isSeen = differing.length >= FEWEST_FOUND
+  const isSeen = differing.length >= FEWEST_FOUND && error > 1e-9 // differences that are all the same say nothing
   return {
     difference,
     ...bootstrap(differences),

@@ -21,7 +21,7 @@ function write(t: Test, suite: string): string {
   const folder = folderOf(t)
   const model = '{ offline: true, async *complete({ messages }) { yield { text: messages.at(-1).content } } }'
   const team = `{ agents: [{ name: 'ann', systemPrompt: 'Talk.' }], models: { default: ${model} }, orchestration: { strategy: 'sequential' } }`
-  const imports = `import { called, defineEval, exact, gate } from ${entry('evals/index.js')}\nimport { defineTool } from ${entry('index.js')}\nimport { z } from ${ZOD}\nconst team = ${team}`
+  const imports = `import { called, defineEval, exact, gate, judge } from ${entry('evals/index.js')}\nimport { defineTool } from ${entry('index.js')}\nimport { z } from ${ZOD}\nconst team = ${team}`
   writeFileSync(join(folder, 'desk.eval.mjs'), `${imports}\nexport default ${suite}\n`)
   return folder
 }
@@ -47,12 +47,22 @@ t.test('it reports, writes reports, and compares with them', async (t) => {
   t.match(readFileSync(join(folder, 'r.xml'), 'utf8'), '<testcase classname="desk" name="a, repeat 2"')
   const second = await evaluate(folder, '--against', 'r.json', '--tag', 'x')
   t.match(second, { code: 0, stdout: /before: \+0\.000 .*too few cases differ to say more/ })
-  t.match(await evaluate(folder, '--against', 'desk.eval.mjs', '--case', '2'), { code: 0, stdout: /1 cases, 1 runs/ })
+  const html = ['--case', '2', '--html', 'r.html']
+  for (const against of ['desk.eval.mjs', 'r.json']) {
+    const third = await evaluate(folder, '--against', against, ...html)
+    t.match(third, { code: 0, stdout: /1 cases, 1 runs/ })
+    t.match(readFileSync(join(folder, 'r.html'), 'utf8'), /before 0\.\d+ \(95 %/)
+  }
 })
 
 t.test('the exit code says what has failed, and what is broken', async (t) => {
   const cases: [suite: string, code: number, says: RegExp][] = [
     [`defineEval({ team, cases: ${CASES}, gates: [called('pay')] })`, 1, /FAIL called pay: 0 of 2/],
+    [
+      `defineEval({ team, cases: ${CASES}, scorers: [{ scorer: judge({ rubric: 'Kind?', model: 'j' }), atLeast: 0.1 }] })`,
+      2,
+      /^$/,
+    ],
     [`defineEval({ team, cases: ${CASES}, scorers: [{ scorer: exact(), atLeast: 1 }] })`, 1, /at least 1 is wanted/],
     [`defineEval({ team: { ...team, agents: [] }, cases: ${CASES} })`, 2, /broken/],
     [
@@ -62,8 +72,10 @@ t.test('the exit code says what has failed, and what is broken', async (t) => {
     ],
   ]
   for (const [suite, code, says] of cases) {
-    const outcome = await evaluate(write(t, suite))
-    t.match(outcome, { code, stdout: says }, suite)
+    const folder = write(t, suite)
+    t.match(await evaluate(folder, '--html', 'r.html'), { code, stdout: says }, suite)
+    if (says.source.startsWith('FAIL'))
+      t.match(readFileSync(join(folder, 'r.html'), 'utf8'), /npx dramatis rehearse desk\.eval\.mjs --case a /)
   }
 })
 

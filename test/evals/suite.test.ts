@@ -2,6 +2,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { DOMParser } from 'linkedom'
 import t from 'tap'
 import { z } from 'zod'
 import { textOf } from '../../src/actors/definition/content.ts'
@@ -384,16 +385,51 @@ t.test('each case is a test of whatever runner', async (t) => {
   await t.rejects(bodies[1]!(), { name: 'AssertionError', message: /UNANSWERED/ })
 })
 
+/** What the schema of JUnit lets an element have. Source: junit-10.xsd of the xUnit plugin of Jenkins. */
+const JUNIT: Record<string, { parent: string | null; fields: string; needs: string[] }> = {
+  testsuites: { parent: null, fields: 'name time tests failures disabled errors', needs: [] },
+  testsuite: {
+    parent: 'testsuites',
+    fields: 'name tests failures errors group time skipped timestamp hostname id package file log url version',
+    needs: ['name', 'tests'],
+  },
+  testcase: {
+    parent: 'testsuite',
+    fields: 'name time classname group file line assertions status',
+    needs: ['name'],
+  },
+  failure: { parent: 'testcase', fields: 'message type', needs: [] },
+  error: { parent: 'testcase', fields: 'message type', needs: [] },
+}
+
 t.test('a report is JUnit, whatever an agent has said', async (t) => {
   const report = await outcome({
     name: 'a<b>',
     cases: [{ id: '"&\u0000', input: 'Hi.', gates: [gate('g', () => '<&"\u0001>')] }],
   })
-  const xml = junitXml([report])
+  const broken = await outcome({ name: 'b', scorers: [scorer('mine', () => 2)] })
+  const xml = junitXml([report, broken])
   t.match(
     xml,
     /^<\?xml version="1\.0" encoding="UTF-8"\?>\n<testsuites><testsuite name="a&lt;b&gt;" tests="2" failures="2" errors="0"/,
   )
+  const document = new DOMParser().parseFromString(xml, 'text/xml')
+  for (const element of document.querySelectorAll('*')) {
+    const { parent = '', fields = '', needs = [] } = JUNIT[element.localName] ?? {}
+    const names = [...element.attributes].map(({ name }) => name)
+    t.equal(element.parentElement?.localName ?? null, parent)
+    t.same(
+      [names.filter((name) => !fields.split(' ').includes(name)), needs.filter((name) => !names.includes(name))],
+      [[], []],
+    )
+  }
+  for (const suite of document.querySelectorAll('testsuite'))
+    for (const [field, children] of [
+      ['tests', 'testcase'],
+      ['failures', 'failure'],
+      ['errors', 'error'],
+    ] as const)
+      t.equal(suite.getAttribute(field), `${suite.querySelectorAll(children).length}`, field)
   t.match(xml, 'name="&quot;&amp;\ufffd, repeat 1"')
   t.match(xml, 'message="g: &lt;&amp;&quot;\ufffd&gt;"')
 })

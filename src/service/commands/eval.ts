@@ -10,6 +10,7 @@ import { logFolder, type RecordedStatus, recordedRuns } from '../../runtime/view
 import { isObject, refused } from '../../shared/checks.ts'
 import { ConfigurationError, describe } from '../../shared/errors.ts'
 import { quoted } from '../../shared/text.ts'
+import { evalPage, type PlayOfCase, type ShownReport } from '../pictures/eval-page.ts'
 import { EXIT, untilInterrupt } from '../shared/failure.ts'
 import { jsonText } from '../shared/json-text.ts'
 import { environmentRedactor, loadDefault } from '../shared/load-team-file.ts'
@@ -30,12 +31,13 @@ export interface EvalFlags {
   repeat?: number
   junit?: string
   json?: string
+  html?: string
 }
 
 /** Plays the suites and resolves to the exit code: 1 if one has failed, 2 if one is broken. */
 export async function evaluate(
   files: readonly string[],
-  { against, junit, json, case: cases, tag: tags, repeat, record, playback, faults, ...flags }: EvalFlags,
+  { against, junit, json, html, case: cases, tag: tags, repeat, record, playback, faults, ...flags }: EvalFlags,
   { answer, stderr, folder }: Surroundings,
 ): Promise<number> {
   const redactor = environmentRedactor(folder)
@@ -57,24 +59,27 @@ export async function evaluate(
     (text) => void stderr.write(text),
     async (signal) => {
       const reports: EvalReport[] = []
+      const shown: ShownReport[] = []
       for (const [at, { suite, file, folder: from }] of suites.entries()) {
         const other = before[at]
         // The others of a file have other cases.
         if (cases && suites.length > 1 && !hasCase(suite, from, cases)) continue
-        const report = await runEval(suite, {
-          ...flags,
-          ...tapes,
-          only,
-          folder: from,
-          signal,
-          ...(other && { against: other }),
-        })
-        await answer.write(
-          redactor.text(`${evalText(report)}${rehearsalText(report, { file, record, playback, faults })}`),
-        )
+        const options = { ...flags, ...tapes, only, folder: from, signal }
+        // The page shows the answers of an earlier suite, too. With tapes it is refused.
+        const isReady = other && (isReport(other) || (record ?? playback) !== undefined)
+        const against = isReady ? other : other && (await runEval(other, options))
+        const report = await runEval(suite, { ...options, ...(against && { against }) })
+        const playing = { file, record, playback, faults }
+        await answer.write(redactor.text(`${evalText(report)}${rehearsalText(report, playing)}`))
         reports.push(redactor.data(report))
+        shown.push({
+          report: redactor.data(report),
+          before: isReport(against) ? redactor.data(against) : undefined,
+          again: (of) => redactor.text(commandsOf(of, playing).join('\n')),
+        })
       }
       if (reports.length === 0) throw refused('only.cases', cases?.[0], 'ids of cases of the suites')
+      if (html !== undefined) writeFileSync(resolve(folder, html), evalPage(shown))
       if (json !== undefined) writeFileSync(resolve(folder, json), jsonText(reports))
       if (junit !== undefined) writeFileSync(resolve(folder, junit), junitXml(reports))
       const has = (verdict: EvalReport['verdict']) => reports.some((report) => report.verdict === verdict)
@@ -89,14 +94,20 @@ const hasCase = (suite: EvalSuite, folder: string, cases: readonly string[]): bo
 
 const faultsIn = (list: string) => list.split(',').map((name) => name.trim()) as NonNullable<EvalOptions['faults']>
 
+type Playing = { file: string } & { [Flag in 'record' | 'playback' | 'faults']: string | undefined }
+
 /** Says by which command the first case that failed is played again, through many schedules, or in the worst one. */
-function rehearsalText(
-  { results, seeds }: EvalReport,
-  { file, record, playback, faults }: { file: string } & Pick<EvalFlags, 'record' | 'playback' | 'faults'>,
-): string {
+function rehearsalText({ results, seeds }: EvalReport, playing: Playing): string {
   const failed = results.find(({ gates }) => Object.values(gates).some((wrong) => wrong !== null))
-  const of = seeds ? seeds.worst : failed && { case: failed.run.case.id, repeat: failed.run.repeat, seed: undefined }
+  const of = seeds ? seeds.worst : failed && { case: failed.run.case.id, repeat: failed.run.repeat }
   if (!of || (seeds && seeds.plays === 1)) return ''
+  const again = commandsOf(of, playing).map((command) => `    ${command}\n`)
+  if ('seed' in of) return `  Play the worst, seed ${of.seed} of case "${of.case}", alone:\n${again.join('')}`
+  return `  Rehearse case "${of.case}":\n${again.join('')}`
+}
+
+/** Returns the command that rehearses a play of a case, behind the one that makes its tape if it has none. */
+function commandsOf(of: PlayOfCase, { file, record, playback, faults }: Playing): string[] {
   const tapes = playback ?? record ?? 'tapes'
   const again = [
     `npx dramatis rehearse ${quoted(file)} --case ${quoted(of.case)} --playback ${quoted(tapes)}`,
@@ -104,9 +115,10 @@ function rehearsalText(
     ...(of.seed === undefined ? [] : [`--seed ${of.seed}`]),
     ...(of.seed !== undefined && faults !== undefined ? [`--faults ${quoted(faults)}`] : []),
   ].join(' ')
-  if (of.seed !== undefined) return `  Play the worst, seed ${of.seed} of case "${of.case}", alone:\n    ${again}\n`
-  const first = `    npx dramatis eval ${quoted(file)} --case ${quoted(of.case)} --record ${quoted(tapes)}\n`
-  return `  Rehearse case "${of.case}":\n${(record ?? playback) === undefined ? first : ''}    ${again}\n`
+  const hasTape = of.seed !== undefined || (record ?? playback) !== undefined
+  return hasTape
+    ? [again]
+    : [`npx dramatis eval ${quoted(file)} --case ${quoted(of.case)} --record ${quoted(tapes)}`, again]
 }
 
 interface Found {

@@ -210,6 +210,7 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     )
     .option('--junit <file>', 'write a report in the XML of JUnit')
     .option('--json <file>', 'write the reports as JSON, for --against')
+    .option('--html <file>', 'write the reports as one page, with the answers and diagrams of cases')
     .showHelpAfterError('See "dramatis eval --help".')
     .action(async (files: string[], flags: EvalFlags) =>
       end((await import('./eval.ts')).evaluate(files, flags, surroundings)),
