@@ -206,7 +206,8 @@ class Played {
   #breaks(what: string, error: unknown, signal: AbortSignal): void {
     signal.throwIfAborted()
     const text = error instanceof DramatisError ? error.message : describe(error)
-    this.#broken.push(`${what}: ${this.#suite.models.redacted(text)}`)
+    const why = this.#suite.models.redacted(text)
+    if (!this.#broken.some((reason) => reason.endsWith(why))) this.#broken.push(`${what}: ${why}`) // cases at once may break alike
   }
 
   #checkBudget(): void {

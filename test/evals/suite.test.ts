@@ -331,9 +331,11 @@ t.test('what cannot be played breaks a suite', async (t) => {
     ['a budget', { budget: { tokens: 9 } }, /has used 10 tokens; its budget is 9/],
   ]
   for (const [title, suite, says] of broken) {
-    const { verdict, reasons } = await outcome(suite)
+    const cases = [{ input: 'Hi.' }, { input: 'Hi.' }]
+    const { verdict, reasons } = await outcome({ cases, ...suite })
     t.equal(verdict, 'broken', title)
-    t.match(reasons[0], says, title)
+    t.match(reasons, [says], title)
+    t.equal(reasons.length, 1, `${title}, once`)
   }
 })
 
