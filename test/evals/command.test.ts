@@ -132,8 +132,10 @@ t.test('a case that failed is rehearsed as printed, and the worst seed shows wha
     { code: 1, stdout: /crash of ann, \d+ ms after the begin\n(.*\n)*.*"pay" was called 2 times/, stderr: '' },
   ])
   const wrong = write(t, suite('0'))
-  const failed = await evaluate(wrong)
-  t.match(failed, { code: 1, stdout: /FAIL called pay: 0 of 1\n.*\n {2}Rehearse case "a":\n/ })
+  const failed = await evaluate(wrong, '--repeats', '2')
+  t.match(failed, { code: 1, stdout: /FAIL called pay: 0 of 2\n.*\n {2}Rehearse case "a":\n/ })
+  const again = await evaluate(wrong, '--repeats', '2', '--record', 'tapes')
+  t.match(again.stdout, / {4}npx dramatis rehearse desk\.eval\.mjs --case a --playback tapes\n$/)
   t.match(await printed(wrong, failed.stdout), [
     { code: 1, stdout: /FAIL called pay: 0 of 1/ },
     { code: 1, stdout: /FAIL called pay: 0 of 100/, stderr: '' },

@@ -1,6 +1,7 @@
 /** Tapes: what is kept of a case, plays without a call, and what a tape does not have. */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { z } from 'zod'
 import { textOf } from '../../src/actors/definition/content.ts'
@@ -195,7 +196,7 @@ t.test('a tape is of one suite', async (t) => {
   await t.rejects(runEval(suite, { record: folderOf(t), against: suite }), /against: got a suite/)
 })
 
-t.test('tools in threads, isolated ones, and agents at one time are on the tape', async (t) => {
+t.test('tools in threads, isolated ones, agents elsewhere, and agents at one time are on the tape', async (t) => {
   const folder = folderOf(t)
   const file = join(folder, 'marks')
   let count = 0
@@ -208,11 +209,16 @@ t.test('tools in threads, isolated ones, and agents at one time are on the tape'
       },
     },
   }
+  const coder = {
+    command: process.execPath,
+    args: [fileURLToPath(new URL('../fixtures/remote/coder.js', import.meta.url))],
+  }
   const call = (tool: string) => JSON.stringify({ tool, input: { file }, times: 2 })
   const tools = [{ module: recordModule }, { module: recordModule, export: 'again', isolate: true as const }]
   const plays: [input: string, agents: MultiAgentPatternOptions['agents'], strategy: 'sequential' | 'parallel'][] = [
     [call('record'), [{ name: 'cid', module: callerModule, tools }], 'sequential'],
     [call('again'), [{ name: 'cid', module: callerModule, tools }], 'sequential'],
+    ['Write it.', [{ name: 'cid', remote: { acp: { ...coder, cwd: folder, env: { EFFECTS: file } } } }], 'sequential'],
     ['Hi.', ['ann', 'bob', 'eve'].map((name) => ({ name, systemPrompt: 'Talk.' })), 'parallel'],
   ]
   for (const [input, agents, strategy] of plays) {
@@ -264,7 +270,36 @@ t.test('who answered first does so again, and ids may differ', async (t) => {
     const again = await evalRun(team, 'Hi.', { playback: tape })
     t.equal(again.output, first.output)
     t.ok(again.ms >= 50, 'it takes as long')
+    const race: EvalSuite = { team, name: 'race', cases: [{ input: 'Hi.' }] }
+    t.equal((await runEval(race, { record: folder })).verdict, 'passed')
+    const { results } = await runEval(race, { playback: folder, seeds: 20 })
+    t.equal(new Set(results.map(({ run }) => run.output?.slice(0, 3))).size, 2, 'seeds have others come first')
   }
+})
+
+t.test('a step that reaches outside has what it had, and others run', async (t) => {
+  const folder = folderOf(t)
+  const path = join(folder, 'note')
+  writeFileSync(path, 'of then')
+  const module = new URL('../fixtures/rehearsal/steps.js', import.meta.url)
+  const orchestration = { strategy: 'sequential' } as const
+  const team: MultiAgentPatternOptions<string> = { agents: [{ name: 'ann', module }], logger: silent, orchestration }
+  const plays: [input: string, output: string | RegExp][] = [
+    [`read ${path}`, 'of then'],
+    [`read ${path}.gone`, /ENOENT/],
+    ['pure', '1000'],
+  ]
+  for (const [input, output] of plays) {
+    writeFileSync(path, 'of then')
+    await evalRun(team, input, { record: join(folder, 'tape') })
+    writeFileSync(path, 'of now')
+    const again = await evalRun(team, input, { playback: join(folder, 'tape') })
+    t.match(again.output ?? again.error?.message, output, input)
+  }
+  await t.rejects(evalRun(team, `read ${path}`, { playback: join(folder, 'tape') }), {
+    code: 'TAPE_MISS',
+    message: /Agent "ann" reaches outside in the step "read", and the tape .* has no answer/,
+  })
 })
 
 /** A team that may pay twice when it crashes, and the tape of it. */

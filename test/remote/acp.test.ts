@@ -14,6 +14,7 @@ import {
   type Run,
   type RuntimeEvent,
 } from '../../src/index.ts'
+import { rehearseRun } from '../../src/testing.ts'
 import { Dice } from '../dice.ts'
 import { howMany } from '../how-many.ts'
 import { silent } from '../kit/team.ts'
@@ -36,19 +37,20 @@ function desk(t: Test, acp: Partial<Acp> = {}, { env, fault = '', role, path, ..
   const cwd = mkdtempSync(join(tmpdir(), 'dramatis-acp-'))
   t.teardown(() => rmSync(cwd, { recursive: true }))
   const effects = join(cwd, 'effects')
+  const given = { command: process.execPath, args: [coder], cwd, env: { EFFECTS: effects, FAULT: fault, ...env } }
+  const made: MultiAgentPatternOptions<string> = {
+    agents: [{ name: 'coder', remote: { acp: { ...given, ...acp } }, ...role }],
+    orchestration: {
+      strategy: 'custom',
+      run: async (script, query) => (await script.request('coder', query)).content,
+    },
+    threads: { warmSpares: 0 },
+    logger: silent,
+    ...(path && { stateManagement: { path: join(cwd, path) } }),
+    ...options,
+  }
   const open = () => {
-    const given = { command: process.execPath, args: [coder], cwd, env: { EFFECTS: effects, FAULT: fault, ...env } }
-    const team = createTeam({
-      agents: [{ name: 'coder', remote: { acp: { ...given, ...acp } }, ...role }],
-      orchestration: {
-        strategy: 'custom',
-        run: async (script, query) => (await script.request('coder', query)).content,
-      },
-      threads: { warmSpares: 0 },
-      logger: silent,
-      ...(path && { stateManagement: { path: join(cwd, path) } }),
-      ...options,
-    })
+    const team = createTeam(made)
     t.teardown(() => team.close())
     return team
   }
@@ -62,7 +64,7 @@ function desk(t: Test, acp: Partial<Acp> = {}, { env, fault = '', role, path, ..
   const noted = async (what: RegExp) => {
     while (!done().some((line) => what.test(line))) await new Promise((resolve) => setTimeout(resolve, 10))
   }
-  return { team: open(), open, done, noted, cwd }
+  return { team: open(), open, made, done, noted, cwd }
 }
 
 async function eventsOf(run: Run<unknown>, types: RuntimeEvent['type'][]): Promise<RuntimeEvent<unknown>[]> {
@@ -434,4 +436,14 @@ t.test('wrong options are refused by name', async (t) => {
     )
   const { team } = desk(t, { cwd: '/no/such/folder' })
   await t.rejects(team.start(), { message: /remote\.acp\.cwd of agent "coder": "\/no\/such\/folder" is no folder/ })
+})
+
+t.test('a rehearsal from a log has the answers of a coding agent, and asks none', async (t) => {
+  const { team, made, cwd, done } = desk(t, {}, { path: 'log' })
+  const { finalOutput } = await team.execute('say:hello', { runId: 'r' })
+  await team.close()
+  const before = done()
+  const { result, mismatches } = await rehearseRun(made, { log: join(cwd, 'log'), runId: 'r' })
+  t.match({ output: result.finalOutput, mismatches }, { output: finalOutput, mismatches: [] })
+  t.same(done(), before)
 })

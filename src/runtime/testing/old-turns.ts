@@ -4,6 +4,7 @@
  */
 
 import type { Content } from '../../actors/definition/content.ts'
+import { REMOTE } from '../../actors/definition/role.ts'
 import { decodeMessage, errorOf, isCopy, isFailure, isHead, isMessage, jsonIn } from '../../mailbox/codec.ts'
 import {
   BEGINS_AGAIN,
@@ -394,6 +395,8 @@ export function askedBy(verb: string, args: Readonly<Record<string, unknown>>): 
       return { kind: 'question', name: 'person', input: args }
     case 'approve':
       return { kind: 'question', name: APPROVAL, input: { tool: args.name, input: args.input } }
+    case REMOTE:
+      return { kind: 'tool', name: 'prompt', input: { text: args.text } }
     default:
       return undefined
   }

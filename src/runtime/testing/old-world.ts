@@ -8,7 +8,7 @@ import { YES } from '../../actors/definition/approval.ts'
 import type { AgentContext } from '../../actors/definition/context.ts'
 import type { AgentHandlers } from '../../actors/definition/definition.ts'
 import type { ModelAnswer, ModelCall } from '../../actors/definition/model.ts'
-import type { Verb } from '../../actors/definition/role.ts'
+import { REMOTE, type Verb } from '../../actors/definition/role.ts'
 import { idFrom } from '../../mailbox/frame.ts'
 import type { TypedMessage } from '../../mailbox/message.ts'
 import { CancelledError, DramatisError, describe, StepMismatchError } from '../../shared/errors.ts'
@@ -82,7 +82,7 @@ export class OldWorld {
   /** Returns a verb of the host as it is in this world. `record`: logs what readers of the run expect. */
   serve(verb: Verb, real: HostVerb, record: Recording): HostVerb {
     if (verb === 'tool.simulated') return () => true // so that the host is asked
-    if (verb !== 'model' && verb !== 'tool' && verb !== 'ask' && verb !== 'approve') return real
+    if (verb !== 'model' && verb !== 'tool' && verb !== REMOTE && verb !== 'ask' && verb !== 'approve') return real
     return (args, caller, signal) => {
       const asked = askedBy(verb, Object(args))
       const turn = asked && this.#turn(caller.agent.name, caller.agent.messageIdOf(caller.turn))
@@ -93,7 +93,7 @@ export class OldWorld {
       const outcome = this.#outcomeOf(turn, asked, signal)
       const tookMs = () => this.#needs.clock.monotonic() - began
       if (asked.kind === 'model') return modelCall(outcome, Object(args), caller, { tookMs, record })
-      return toolCall(outcome, Object(args), caller, { tookMs, record })
+      return toolCall(outcome, { callId: caller.callId, ...Object(args), ...asked }, caller, { tookMs, record })
     }
   }
 
@@ -205,7 +205,7 @@ function unanswered(signal: AbortSignal | undefined): Promise<never> {
 }
 
 /** Returns what the function of a step threw, as far as the log has it: code may have caught it. */
-function thrownBy(error: DramatisError): Error {
+export function thrownBy(error: DramatisError): Error {
   const { cause } = error
   if (error.code !== 'AGENT_FAILED' || !(cause instanceof Error)) return error
   const [, name, message] = /^(\w+): ([\s\S]*)$/.exec(cause.message) ?? []

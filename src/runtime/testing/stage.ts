@@ -110,6 +110,8 @@ export class Stage {
   readonly clock: SteppedClock
   /** Real input or output that was refused, each once. */
   readonly refused = new Set<string>()
+  /** How often that was, by the agent in words. */
+  readonly refusals = new Map<string, number>()
   readonly simulated = new Set<string>()
   standsInFor: readonly string[] = []
   broken: Error | undefined
@@ -205,7 +207,10 @@ export class Stage {
       dice: new Dice(this.#seed, purpose),
       env,
       fetch: this.#theatre.fetch,
-      refused: (error) => this.refused.add(error.message),
+      refused: (error) => {
+        this.refused.add(error.message)
+        this.refusals.set(who, (this.refusals.get(who) ?? 0) + 1)
+      },
       ...rest,
     })
     this.#sandboxes.push(sandbox)

@@ -1,10 +1,12 @@
 /**
- * Answers of models and tools that a run had, by who asked, for what, and how often the same was asked before. A play
- * with a tape asks none of them.
+ * Answers of models, tools and steps that a run had, by who asked, for what, and how often the same was asked before. A
+ * play with a tape asks none of them.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
+import type { AgentHandlers } from '../../actors/definition/definition.ts'
 import type { ModelAnswer, ModelClient, ModelPiece } from '../../actors/definition/model.ts'
-import type { Verb } from '../../actors/definition/role.ts'
+import { REMOTE, type Verb } from '../../actors/definition/role.ts'
+import type { TypedMessage } from '../../mailbox/message.ts'
 import {
   type ErrorData,
   errorData,
@@ -17,19 +19,19 @@ import {
 import { digestOf } from '../../shared/random.ts'
 import { nextTurn } from '../../shared/timers.ts'
 import type { TeamKit } from '../team/provision.ts'
-import type { HostCaller, HostVerb } from '../verbs/calls.ts'
-import { type Fault, Faults, type Injected } from './faults.ts'
+import type { HostVerb } from '../verbs/calls.ts'
+import { aroundTurns, type Fault, Faults, type Injected } from './faults.ts'
 import { excerptsOf } from './mismatches.ts'
 import { type Asked, askedBy, differenceOf, keyOf, type OldTurns } from './old-turns.ts'
-import { type Recording, toolCall } from './old-world.ts'
+import { type Recording, thrownBy, toolCall } from './old-world.ts'
 import type { Stage } from './stage.ts'
 import { type SteppedClock, settling } from './virtual-clock.ts'
 
-/** Answer of a model or a tool. */
+/** Answer of a model or a tool, or of a step of code (`context.step`). */
 export interface TapeEntry {
   readonly agent: string
-  readonly kind: 'model' | 'tool'
-  /** Name in the team's `models`, or of the tool. */
+  readonly kind: 'model' | 'tool' | 'step'
+  /** Name in the team's `models`, or of the tool or step. */
   readonly name: string
   /** SHA-256 of the input, in which ids and times count as equal. */
   readonly digest: string
@@ -57,10 +59,10 @@ export function entriesOf(
   { fromMs, before }: { fromMs: number; before: readonly TapeEntry[] },
 ): TapeEntry[] {
   const places = new Map(before.map((entry) => [askOf(entry), entry.place]))
-  return turns.flatMap(({ agent, effects }) =>
+  return turns.flatMap(({ agent, message, effects }) =>
     effects.flatMap(({ kind, name, input: given, outcome, settledAtMs }): TapeEntry[] => {
-      if ((kind !== 'model' && kind !== 'tool') || !outcome) return []
-      const input = clean(given)
+      if (kind === 'question' || !outcome) return []
+      const input = clean(kind === 'step' ? inputOfStep(message) : given)
       const of = { agent, kind, name, digest: digestOfInput(input) }
       const place = (places.get(askOf(of)) ?? 0) + 1
       places.set(askOf(of), place)
@@ -69,6 +71,9 @@ export function entriesOf(
     }),
   )
 }
+
+/** A step has no input of its own: what it does follows from the message of its turn. */
+const inputOfStep = ({ content, structuredData }: TypedMessage) => ({ content, structuredData })
 
 export interface TapeOptions {
   readonly entries: readonly TapeEntry[]
@@ -86,6 +91,7 @@ export interface TapeOptions {
 
 /** The models and tools of a play. */
 class TapeWorld {
+  readonly #stage: Stage
   readonly #clock: SteppedClock
   readonly #options: TapeOptions
   readonly #taken = new Set<TapeEntry>()
@@ -96,8 +102,9 @@ class TapeWorld {
   first: string | null = null
   readonly #answering = new AsyncLocalStorage<{ entry: TapeEntry; signal: AbortSignal }>()
 
-  constructor(clock: SteppedClock, options: TapeOptions) {
-    this.#clock = clock
+  constructor(stage: Stage, options: TapeOptions) {
+    this.#stage = stage
+    this.#clock = stage.clock
     this.#options = options
   }
 
@@ -119,14 +126,41 @@ class TapeWorld {
   /** Returns a verb of the host as it is in this world. */
   serve(verb: Verb, real: HostVerb, record: Recording): HostVerb {
     if (verb === 'tool.simulated') return () => true // so that the host is asked
-    if (verb !== 'model' && verb !== 'tool') return real
+    if (verb !== 'model' && verb !== 'tool' && verb !== REMOTE) return real
     return (args, caller, signal) => {
-      const entry = this.#entryFor(caller, askedBy(verb, Object(args))!)
+      const asked = askedBy(verb, Object(args))!
+      const entry = this.#entryFor(caller.agent.name, asked)
       if (verb === 'model') return this.#answering.run({ entry, signal }, () => real(args, caller, signal))
       const began = this.#clock.monotonic()
       const tookMs = () => this.#clock.monotonic() - began
-      return toolCall(this.#outcomeOf(entry, signal), Object(args), caller, { tookMs, record })
+      const call = { callId: caller.callId, ...Object(args), ...asked }
+      return toolCall(this.#outcomeOf(entry, signal), call, caller, { tookMs, record })
     }
+  }
+
+  /**
+   * Returns the handlers of an agent. A step that reaches outside is refused there, and has what it had on the tape.
+   * Others run, so that changed code is seen.
+   */
+  around(agent: string, handlers: AgentHandlers): AgentHandlers {
+    const refusals = () => this.#stage.refusals.get(`agent "${agent}"`)
+    return aroundTurns(handlers, (message, context, work) => {
+      const step = context.step.bind(context)
+      context.step = <T>(name: string, run: () => Promise<T> | T, options?: { idempotent?: boolean }) => {
+        const play = async (): Promise<T> => {
+          const before = refusals()
+          const [outcome] = await Promise.allSettled([new Promise<T>((resolve) => resolve(run()))])
+          if (refusals() !== before) {
+            const asked: Asked = { kind: 'step', name, input: inputOfStep(message) }
+            return (await this.#outcomeOf(this.#entryFor(agent, asked), context.signal)) as T
+          }
+          if (outcome.status === 'rejected') throw outcome.reason
+          return outcome.value
+        }
+        return step(name, play, options)
+      }
+      return work()
+    })
   }
 
   async #outcomeOf({ kind, answer, error, atMs }: TapeEntry, signal: AbortSignal): Promise<unknown> {
@@ -134,6 +168,7 @@ class TapeWorld {
     await this.#clock.sleep(waitMs, signal)
     if (!error) return answer
     const thrown = errorFrom(error)
+    if (kind === 'step') throw thrownBy(thrown)
     // The gateway says again whose model has failed, and has tried often enough by then.
     const words = thrown.message.replace(/^The model "[^"]*" has no answer for "[^"]*": /, '')
     throw kind === 'model' && thrown instanceof ModelError
@@ -141,7 +176,7 @@ class TapeWorld {
       : thrown
   }
 
-  #entryFor({ agent: { name: agent } }: HostCaller, { kind, name, input: given }: Asked): TapeEntry {
+  #entryFor(agent: string, { kind, name, input: given }: Asked): TapeEntry {
     const { entries, isLoose, clean, missed } = this.#options
     this.asked += 1
     const input = clean(given)
@@ -173,7 +208,8 @@ class TapeWorld {
   }
 
   #missOf({ agent, kind, name, input }: Asked & { agent: string }, near: TapeEntry | undefined, equal: number) {
-    const asks = kind === 'model' ? `asks its model (${name})` : `calls the tool "${name}"`
+    const uses = kind === 'tool' ? 'calls the tool' : 'reaches outside in the step'
+    const asks = kind === 'model' ? `asks its model (${name})` : `${uses} "${name}"`
     const begin = `Agent "${agent}" ${asks}, and the tape ${this.#options.shown} has no answer to that: `
     const advice = ' If that is meant, record the case again (--record).'
     const fields = { agent, kind, name, tape: this.#options.shown }
@@ -246,13 +282,14 @@ export async function playTape<Team, T>(
   const { clock } = stage
   const faults = new Faults(seed, kinds, clock, (agent) => stage.turn(agent))
   const ending = new AbortController()
-  const world = new TapeWorld(clock, { ...tape, missed: (error) => ending.abort(error) })
+  const world = new TapeWorld(stage, { ...tape, missed: (error) => ending.abort(error) })
   const client = faults.aroundModel(world.client)
   const team = makeTeam({
     definitions: new Map(),
     models: { standIn: client, around: () => client },
     realTools: false,
     load: (code, thread) => stage.load(code, thread),
+    recorded: (agent, handlers) => world.around(agent, handlers),
     around: (agent, handlers, thread) => faults.around(agent, handlers, thread),
     serve: (verb, real, record) => world.serve(verb, real, record),
   })

@@ -109,13 +109,13 @@ function rehearsalText({ results, seeds }: EvalReport, playing: Playing): string
 /** Returns the command that rehearses a play of a case, behind the one that makes its tape if it has none. */
 function commandsOf(of: PlayOfCase, { file, record, playback, faults }: Playing): string[] {
   const tapes = playback ?? record ?? 'tapes'
+  const hasTape = of.seed !== undefined || (record ?? playback) !== undefined
   const again = [
     `npx dramatis rehearse ${quoted(file)} --case ${quoted(of.case)} --playback ${quoted(tapes)}`,
-    ...(of.repeat > 1 ? [`--repeat ${of.repeat}`] : []),
+    ...(of.repeat > 1 && hasTape ? [`--repeat ${of.repeat}`] : []),
     ...(of.seed === undefined ? [] : [`--seed ${of.seed}`]),
     ...(of.seed !== undefined && faults !== undefined ? [`--faults ${quoted(faults)}`] : []),
   ].join(' ')
-  const hasTape = of.seed !== undefined || (record ?? playback) !== undefined
   return hasTape
     ? [again]
     : [`npx dramatis eval ${quoted(file)} --case ${quoted(of.case)} --record ${quoted(tapes)}`, again]
