@@ -9,6 +9,7 @@ const SHOWS: Readonly<Record<string, string>> = {
     'customers are handed to specialists, finance approves refunds, a model server dies; it does what is expected',
   'research-desk':
     'an orchestrator plans sub-tasks with roles and tools; researchers share a queue; what fails is planned anew',
+  'review-desk': 'a reader of reviews is measured over sentences that people have labelled, against a simpler one',
   'writing-pipeline': 'a researcher, a writer and an editor work one after the other',
   'web-team': 'a manager plans, approves and sends back; two developers write and test',
   'api-debate': 'an advocate and a critic argue with evidence; a judge decides',

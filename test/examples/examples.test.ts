@@ -49,6 +49,16 @@ t.test('a script that is asked something else says what it answers', async (t) =
   t.match(stdout, '# Docker Compose')
 })
 
+// The reader of reviews, measured over sentences that people have labelled.
+
+t.test('a reader of reviews is better than a simpler one over real sentences, and says what it misses', async (t) => {
+  const { status, stdout, stderr } = start('review-desk')
+  t.equal(status, 0, stderr)
+  t.match(stdout, /Eight words:\n\nreviews: passed \(90 cases[\s\S]*sameJson: 0\.544/)
+  t.match(stdout, /sameJson: 0\.700 .*\n {4}before: \+0\.156 \(95 %: 0\.044 to 0\.267, p 0\.017\)/)
+  t.match(stdout, /It misses 27 of 90, such as:\n {2}amazon \d+: ".*" is called {"opinion":"good"}/)
+})
+
 // The workbench of document 000, as a new user starts it.
 
 t.test('the workbench routes, votes, and plans a trip with a teammate who comes later', async (t) => {
