@@ -34,10 +34,14 @@ const api = entries
   .map((name) => ({ text: name, link: `/api/${name}/` }))
 const search = { provider: 'local', options: { detailedView: true } }
 
+const base = process.env.SITE_BASE ?? '/'
+/** VitePress puts its base before each link: other versions stand above it. */
+const toRoot = `/${'../'.repeat(base.split('/').length - 2)}`
+
 export default {
   title: 'dramatis',
   description: manifest.description,
-  base: process.env.SITE_BASE ?? '/',
+  base,
   srcDir: pages,
   outDir: out,
   cacheDir: join(made, 'vite'),
@@ -58,7 +62,7 @@ export default {
       {
         text: versions[0].version,
         activeMatch: '^$',
-        items: versions.map(({ version, path }) => ({ text: version, link: path, target: '_self' })),
+        items: versions.map(({ version, path }) => ({ text: version, link: toRoot + path.slice(1), target: '_self' })),
       },
     ],
     sidebar: { '/api/': api, '/': [...guides, ...more] },
