@@ -254,7 +254,7 @@ main { max-width: 1200px; margin: 0 auto; padding: 16px; }
 h1 { font-size: 22px; margin: 24px 0 0; } h2 { font-size: 17px; margin: 24px 0 8px; } h3 { font-size: 15px; margin: 0 0 8px; }
 .passed { color: var(--good); } .failed { color: var(--bad); } .broken { color: var(--warn); } .quiet { color: var(--quiet); font-size: 13px; font-weight: normal; }
 p { margin: 8px 0; } ul { margin: 8px 0; padding-left: 20px; } .reasons { color: var(--bad); }
-table { border-collapse: collapse; width: 100%; } td, th { text-align: left; vertical-align: top; padding: 6px 12px 6px 0; border-top: 1px solid var(--line); } .number { white-space: nowrap; }
+table { border-collapse: collapse; width: 100%; } td, th { text-align: left; vertical-align: top; padding: 6px 12px 6px 0; border-top: 1px solid var(--line); } .number, .gates td:first-child, .gates td:nth-child(2) { white-space: nowrap; } .gates td:last-child { width: 100%; }
 details { border: 1px solid var(--line); border-radius: 6px; padding: 8px 12px; margin: 8px 0; } summary { cursor: pointer; font-weight: 600; }
 dl { display: grid; grid-template-columns: auto 1fr; gap: 4px 12px; } dt { color: var(--quiet); } dd { margin: 0; min-width: 0; }
 code { font: 13px/1.45 ui-monospace, monospace; } pre { margin: 0; white-space: pre-wrap; font: 13px/1.45 ui-monospace, monospace; max-height: 20em; overflow: auto; unicode-bidi: plaintext; }
@@ -264,5 +264,5 @@ code { font: 13px/1.45 ui-monospace, monospace; } pre { margin: 0; white-space: 
 svg { display: block; } svg text { font: 12px ui-monospace, monospace; fill: currentColor; text-anchor: middle; } svg .words { font-size: 11px; fill: var(--quiet); }
 .axis, .lane { stroke: var(--line); } .actor { fill: none; stroke: var(--quiet); } .asks, .answer { fill: none; stroke: var(--now); } .answer { stroke-dasharray: 4 3; }
 line.now, line.old { stroke-width: 3; stroke: var(--now); } circle.now { fill: var(--now); } line.old { stroke: var(--quiet); } circle.old { fill: var(--quiet); }
-@media (max-width: 700px) { td, th { display: block; border: 0; padding: 2px 0; } .gates td { display: inline; padding-right: 8px; } tr { display: block; border-top: 1px solid var(--line); padding: 6px 0; } dl { grid-template-columns: 1fr; } }
+@media (max-width: 700px) { .gates td:nth-child(2) { white-space: normal; } td, th { display: block; border: 0; padding: 2px 0; } .gates td { display: inline; padding-right: 8px; } tr { display: block; border-top: 1px solid var(--line); padding: 6px 0; } dl { grid-template-columns: 1fr; } }
 `
