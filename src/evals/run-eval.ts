@@ -1,5 +1,6 @@
 /** Plays a suite: gates, scores with their intervals, and the comparison with an earlier report. */
 
+import { join } from 'node:path'
 import type { Fault } from '../rehearsal.ts'
 import { amountOf, Prices } from '../runtime/settings/money.ts'
 import { isObject, refused, refusedAs } from '../shared/checks.ts'
@@ -8,7 +9,7 @@ import { own } from '../shared/values.ts'
 import { playCase } from './case-run.ts'
 import { succeeded } from './gates.ts'
 import { eachOf, Judge, type JudgeLabel, type JudgeTrust, judgesOf } from './judge.ts'
-import { type Player, type SeedsReport, seedsReport, turnText } from './seeds.ts'
+import { type Player, type SeedsReport, seedsReport, tapesOf, turnText } from './seeds.ts'
 import { type Comparison, comparisonOf, holm, type Interval, intervalOf, meanOf } from './statistics.ts'
 import {
   type CaseResult,
@@ -20,6 +21,7 @@ import {
   readSuite,
   type Score,
 } from './suite.ts'
+import type { ScorerTape } from './suite-models.ts'
 
 /** Outcome of a suite: plain JSON. */
 export interface EvalReport {
@@ -76,13 +78,21 @@ export interface EvalOptions {
 export async function runEval(suite: EvalSuite, options: EvalOptions = {}): Promise<EvalReport> {
   const { against, ...own } = options
   const { margin = 0, alpha = 0.05, signal } = own
-  const ready = chosen(readSuite(suite, own.folder), own)
+  const ready = chosen(readSuite(suite, own.folder, scorerTape(Object(suite), own)), own)
   if (against && !isReport(against) && (own.record ?? own.playback) !== undefined)
     throw refusedAs('against', 'a suite', 'a report (--json)', 'A tape is of one suite.')
   const before = against && (isReport(against) ? against : await runEval(against, own))
   const played = new Played(ready, await playerOf(own, ready))
   await played.all(signal)
   return played.report(before, { margin, alpha })
+}
+
+/** Returns the tape of the answers that scorers get. */
+function scorerTape({ name = 'suite' }: EvalSuite, { record, playback, seeds }: EvalOptions): ScorerTape | undefined {
+  const folder = record ?? playback
+  if (folder === undefined) return undefined
+  const path = join(tapesOf(folder, name), 'scorers.jsonl')
+  return { path, how: record === undefined ? 'playback' : 'record', isLoose: seeds !== undefined }
 }
 
 /** Returns the player. `name`: that of the suite, which has a folder of its own among the tapes. */
@@ -97,7 +107,7 @@ export async function playerOf(
     throw refusedAs('seeds, faults', 'no tapes', 'the folder of tapes that are played (playback)')
   const given = record ?? playback
   if (given === undefined) return { turns, play: playCase }
-  const { recordCase, TapePlayer, tapesOf } = await import('./tapes.ts') // late: most suites have none
+  const { recordCase, TapePlayer } = await import('./tapes.ts') // late: most suites have none
   const folder = name === undefined ? given : tapesOf(given, name)
   if (playback === undefined) return { turns, play: (...play) => recordCase(folder, ...play) }
   return new TapePlayer(folder, { turns, seeds, faults })

@@ -1,4 +1,5 @@
 /** Plays of cases with tapes, and the findings of many schedules. */
+import { join } from 'node:path'
 import { own } from '../shared/values.ts'
 import type { CaseResult, EvalRun, ReadyCase, ReadySuite } from './suite.ts'
 
@@ -76,3 +77,9 @@ function worstOf(results: readonly CaseResult[]): SeedsReport['worst'] {
   const { case: each, repeat, seed = 0 } = worst.run
   return { case: each.id, repeat, seed }
 }
+
+/** A name may have any characters. */
+export const fileName = (name: string): string => encodeURIComponent(name).replaceAll('.', '%2E').replaceAll('*', '%2A')
+
+/** Returns the folder of the tapes of a suite. */
+export const tapesOf = (folder: string, suite: string): string => join(folder, fileName(suite))

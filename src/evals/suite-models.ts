@@ -13,12 +13,13 @@ import {
 import { Redactor } from '../runtime/logging/redactor.ts'
 import { collect, nothingYet } from '../runtime/providers/collect.ts'
 import { Models } from '../runtime/providers/models.ts'
-import { isClient, type ModelsConfig, type ResolvedModel } from '../runtime/providers/provider.ts'
+import { type AddressEntry, isClient, type ModelsConfig, type ResolvedModel } from '../runtime/providers/provider.ts'
 import { refusedAs } from '../shared/checks.ts'
 import { systemClock } from '../shared/clock.ts'
 import { environment } from '../shared/environment.ts'
-import { ModelError, modelFailureIn } from '../shared/errors.ts'
+import { ModelError, modelFailureIn, TapeMissError } from '../shared/errors.ts'
 import { digestOf } from '../shared/random.ts'
+import { own } from '../shared/values.ts'
 
 /** Means by which a scorer asks models. */
 export interface ScorerContext {
@@ -47,17 +48,30 @@ const LONGEST_KEPT = 4_000
 /** A provider's answer is read up to 65,536 values; a vector may have thousands. */
 const TEXTS_AT_ONCE = 8
 
+/** Answers that scorers had, in a file. `isLoose`: what it does not have is asked, if there is a key. */
+export interface ScorerTape {
+  readonly path: string
+  readonly how: 'record' | 'playback'
+  readonly isLoose: boolean
+}
+
 export class SuiteModels {
   readonly #redactor = new Redactor()
   readonly #models: Models
   readonly #embedders: Models
   readonly #kept: KeptAnswers
+  readonly #tape: ({ answers: KeptAnswers; isStrict: boolean } & ScorerTape) | undefined
   /** Tokens that these models have used, by their names. */
   readonly used = new Map<string, TokenUsage>()
 
   /** `folder`: that of the suite, for the answers that are kept. */
-  constructor(models: ModelsConfig | undefined, folder: string) {
-    const context = { env: environment(), clock: systemClock, redactor: this.#redactor }
+  constructor(models: ModelsConfig | undefined, folder: string, tape?: ScorerTape) {
+    const known = environment()
+    const missing = tape?.how === 'playback' ? keysOf(models).filter((name) => !own(known, name)?.trim()) : []
+    const env = { ...known, ...Object.fromEntries(missing.map((name) => [name, NO_KEY])) }
+    const isStrict = tape?.how === 'playback' && (!tape.isLoose || missing.length > 0)
+    this.#tape = tape && { ...tape, isStrict, answers: new KeptAnswers(tape.path, Number.POSITIVE_INFINITY) }
+    const context = { env, clock: systemClock, redactor: this.#redactor }
     this.#models = new Models(models, context)
     this.#embedders = new Models(models && embeddersOf(models), { ...context, api: 'embeddings' })
     this.#kept = new KeptAnswers(join(folder, '.dramatis', 'answers.jsonl'))
@@ -81,18 +95,37 @@ export class SuiteModels {
     }
   }
 
+  /** Returns the answer that the tape has, or asks, and keeps what is said there. */
+  async #taped(asked: string, model: string, ask: () => Promise<string>): Promise<string> {
+    const { how, answers, path, isStrict = false } = this.#tape ?? {}
+    const known = how === 'playback' ? answers?.get(asked) : undefined
+    if (known !== undefined) return known
+    if (isStrict)
+      throw new TapeMissError(
+        `A scorer asks the model "${model}", and the tape ${path} has no answer to that. Record the suite again (--record).`,
+        { kind: 'model', name: model, tape: path },
+      )
+    const answer = await ask()
+    if (how === 'record') answers?.add(asked, answer)
+    return answer
+  }
+
   async #embed(texts: readonly string[], name: string | undefined, signal: AbortSignal): Promise<number[][]> {
-    const { client, model, options } = oneOf(this.#embedders, name, `models.${name ?? 'default'}`)
+    const { client, model, options, host } = oneOf(this.#embedders, name, `models.${name ?? 'default'}`)
     const vectors: number[][] = []
     for (let at = 0; at < texts.length; at += TEXTS_AT_ONCE) {
       const messages = texts.slice(at, at + TEXTS_AT_ONCE).map((content) => ({ role: 'user' as const, content }))
-      const into = nothingYet()
-      try {
-        await collect(client, { ...options, model, messages, signal }, into, () => {})
-      } finally {
-        this.#count(model, into.usage)
-      }
-      vectors.push(...(JSON.parse(into.text) as number[][]))
+      const asked = digestOf(['vectors', host ?? client.provider ?? name ?? null, model, options ?? null, messages])
+      const text = await this.#taped(asked, model, async () => {
+        const into = nothingYet()
+        try {
+          await collect(client, { ...options, model, messages, signal }, into, () => {})
+        } finally {
+          this.#count(model, into.usage)
+        }
+        return into.text
+      })
+      vectors.push(...(JSON.parse(text) as number[][]))
     }
     return vectors
   }
@@ -112,26 +145,39 @@ export class SuiteModels {
       { role: 'user', content: prompt },
     ]
     const request = { ...own, ...options, model, messages, signal }
-    const key = keepIf && digestOf([host ?? client.provider ?? name ?? null, model, own ?? null, options, messages])
-    const kept = key && this.#kept.get(key)
-    if (kept !== undefined) return kept
-    const into = nothingYet()
-    try {
-      await collect(client, request, into, () => {})
-    } catch (error) {
-      // Some models have one temperature alone, and refuse any other.
-      const { reason, message } = { ...modelFailureIn(error), message: String(error) }
-      if (reason !== 'rejected' || options.temperature === undefined || !/temperature/i.test(message)) throw error
-      const { temperature: _, ...rest } = request
-      await collect(client, rest, into, () => {})
-    } finally {
-      this.#count(model, into.usage)
-    }
-    const answer = this.redacted(into.text)
-    if (key && keepIf?.(answer)) this.#kept.add(key, answer)
-    return answer
+    const asked = digestOf([host ?? client.provider ?? name ?? null, model, own ?? null, options, messages])
+    return this.#taped(asked, model, async () => {
+      const kept = keepIf && this.#kept.get(asked)
+      if (kept !== undefined) return kept
+      const into = nothingYet()
+      try {
+        await collect(client, request, into, () => {})
+      } catch (error) {
+        // Some models have one temperature alone, and refuse any other.
+        const { reason, message } = { ...modelFailureIn(error), message: String(error) }
+        if (reason !== 'rejected' || options.temperature === undefined || !/temperature/i.test(message)) throw error
+        const { temperature: _, ...rest } = request
+        await collect(client, rest, into, () => {})
+      } finally {
+        this.#count(model, into.usage)
+      }
+      const answer = this.redacted(into.text)
+      if (keepIf?.(answer)) this.#kept.add(asked, answer)
+      return answer
+    })
   }
 }
+
+/** In the place of a key, where nobody is asked. */
+const NO_KEY = 'none'
+
+/** Returns the names of the variables with keys that models need. */
+const keysOf = (models: ModelsConfig = {}): string[] =>
+  Object.values(models).flatMap((entry) => {
+    if (!('model' in entry) || 'client' in entry) return []
+    const { apiKeyEnv, apiKey, baseURL } = entry as AddressEntry
+    return apiKeyEnv ?? (apiKey === undefined && baseURL === undefined ? 'OPENAI_API_KEY' : [])
+  })
 
 function oneOf(models: Models, name: string | undefined, path: string): ResolvedModel {
   const found = models.resolve(name, path)
@@ -177,10 +223,12 @@ const isVectors = (given: unknown, count: number): boolean =>
 /** Answers by the digest of what was asked: the prompts themselves are not in the file. */
 class KeptAnswers {
   readonly #path: string
+  readonly #longest: number
   #answers: Map<string, string> | undefined
 
-  constructor(path: string) {
+  constructor(path: string, longest = LONGEST_KEPT) {
     this.#path = path
+    this.#longest = longest
   }
 
   get(key: string): string | undefined {
@@ -188,7 +236,7 @@ class KeptAnswers {
   }
 
   add(key: string, answer: string): void {
-    if (answer.length > LONGEST_KEPT) return
+    if (answer.length > this.#longest) return
     this.#all.set(key, answer)
     try {
       mkdirSync(dirname(this.#path), { recursive: true })

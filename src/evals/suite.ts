@@ -21,7 +21,7 @@ import {
 } from '../shared/checks.ts'
 import { ConfigurationError, describe } from '../shared/errors.ts'
 import type { MultiAgentPatternOptions } from '../team.ts'
-import { type ScorerContext, SuiteModels } from './suite-models.ts'
+import { type ScorerContext, type ScorerTape, SuiteModels } from './suite-models.ts'
 
 /**
  * Cases by which a team is measured. The default export of a file for `dramatis eval` is one, or a list of them.
@@ -265,8 +265,11 @@ const checkSuite = shape<EvalSuite>(
   'cases',
 )
 
-/** Checks a suite and reads its cases. `folder`: where its file of cases is; by default, that of the suite's file. */
-export function readSuite(suite: EvalSuite, folder?: string): ReadySuite {
+/**
+ * Checks a suite and reads its cases. `folder`: where its file of cases is; by default, that of the suite's file.
+ * `tape`: has the answers of scorers.
+ */
+export function readSuite(suite: EvalSuite, folder?: string, tape?: ScorerTape): ReadySuite {
   checkSuite(suite, 'suite')
   const { name = 'suite', team, gates = [], scorers = [], repeats = 1, concurrency = 4, budget = {}, run = {} } = suite
   const beside = folder ?? folderOf(suite)
@@ -292,7 +295,7 @@ export function readSuite(suite: EvalSuite, folder?: string): ReadySuite {
     concurrency,
     budget,
     run,
-    models: new SuiteModels(suite.models, beside),
+    models: new SuiteModels(suite.models, beside, tape),
     folder: beside,
   }
 }

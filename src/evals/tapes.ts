@@ -12,7 +12,7 @@ import { ConfigurationError, describe } from '../shared/errors.ts'
 import { createTeam } from '../team.ts'
 import * as tools from '../tools/index.ts'
 import { optionsOf, playWith } from './case-run.ts'
-import type { Player, TapeAsks } from './seeds.ts'
+import { fileName, type Player, type TapeAsks } from './seeds.ts'
 import type { EvalRun, ReadyCase, ReadySuite } from './suite.ts'
 
 interface Tape {
@@ -36,12 +36,6 @@ function cleaner(): <T>(data: T) => T {
   }
   return <T>(data: T) => clean(data) as T
 }
-
-/** A name may have any characters. */
-const fileName = (name: string): string => encodeURIComponent(name).replaceAll('.', '%2E').replaceAll('*', '%2A')
-
-/** Returns the folder of the tapes of a suite. */
-export const tapesOf = (folder: string, suite: string): string => join(folder, fileName(suite))
 
 const pathOf = (folder: string, { id }: ReadyCase, repeat: number): string =>
   join(folder, `${fileName(id)}.${repeat}.json`)

@@ -5,7 +5,18 @@ import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { z } from 'zod'
 import { textOf } from '../../src/actors/definition/content.ts'
-import { called, type EvalSuite, evalRun, exact, handedTo, noAlarms, runEval, within } from '../../src/evals/index.ts'
+import {
+  called,
+  type EvalSuite,
+  evalRun,
+  exact,
+  handedTo,
+  noAlarms,
+  runEval,
+  type Scorer,
+  scorer,
+  within,
+} from '../../src/evals/index.ts'
 import { defineTeam, defineTool, type MultiAgentPatternOptions } from '../../src/index.ts'
 import type { ModelClient } from '../../src/models.ts'
 import { folderOf } from '../durability/log-folders.ts'
@@ -189,6 +200,45 @@ t.test('a play of a tape costs nothing', async (t) => {
   const played = await runEval(suite, { playback: folder, seeds: 2 })
   t.match(played, { verdict: 'passed', tokens: 40 })
   t.equal((await runEval(suite, { repeats: 2 })).verdict, 'broken')
+})
+
+t.test('scorers have their answers of then, and need no key', async (t) => {
+  const folder = folderOf(t)
+  let asked = 0
+  const judge: ModelClient = {
+    async *complete() {
+      asked += 1
+      yield { text: `${asked / 4}` }
+    },
+    async embed({ texts }) {
+      asked += 1
+      return { vectors: texts.map(() => [asked]) }
+    },
+  }
+  const graded = (prompt: string) =>
+    scorer('graded', async (_run, { complete, embed }) => {
+      const [[vector = 0] = []] = await embed(['good'])
+      return Number(await complete(prompt)) / vector
+    })
+  const suite = (scores: Scorer, models: EvalSuite['models'] = { judge }) =>
+    suiteOf(world(), { cases: CASES.slice(0, 1), scorers: [scores], models })
+  const first = await runEval(suite(graded('Is it good?')), { record: folder })
+  t.match([first.verdict, first.scores.graded?.mean, asked], ['passed', 0.5, 2])
+  const again = await runEval(suite(graded('Is it good?')), { playback: folder })
+  t.match([again.verdict, again.scores.graded?.mean, asked], ['passed', 0.5, 2])
+  const miss = /Case "find": A scorer asks the model "judge", and the tape .*scorers\.jsonl has no answer to that\./
+  const changed = suite(graded('Is it bad?'))
+  t.match(await runEval(changed, { playback: folder }), { verdict: 'broken', reasons: [miss] })
+  t.equal(asked, 2)
+  t.equal((await runEval(changed, { playback: folder, seeds: 1 })).verdict, 'passed')
+  t.equal(asked, 3, 'schedules may bring what was not asked then')
+  const keyed = { judge: { model: 'big', baseURL: 'http://127.0.0.1:9', apiKeyEnv: 'NO_SUCH_KEY' } }
+  t.equal((await runEval(suite(exact(), keyed), { playback: folder })).verdict, 'passed')
+  await t.rejects(runEval(suite(exact(), keyed)), /NO_SUCH_KEY is not set/)
+  for (const seeds of [undefined, 1]) {
+    const report = await runEval(suite(graded('Is it good?'), keyed), { playback: folder, ...(seeds && { seeds }) })
+    t.match(report, { verdict: 'broken', reasons: [/A scorer asks the model "big"/] })
+  }
 })
 
 t.test('a tape is of one suite', async (t) => {
