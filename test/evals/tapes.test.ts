@@ -193,6 +193,42 @@ t.test('a case alone is recorded and played', async (t) => {
   await t.rejects(evalRun(team, 'find lamp', { playback: folder }), /is no tape of this version/)
 })
 
+const good: ModelClient = {
+  async *complete({ jsonSchema }) {
+    yield { reasoning: 'hm' }
+    for (const text of jsonSchema ? ['{"a":', '1}'] : ['Yes, ', 'no.']) yield { text }
+    yield { usage: { inputTokens: 1, outputTokens: 2, totalTokens: 3, calls: 1 } }
+  },
+}
+const down: ModelClient = {
+  async *complete() {
+    yield* []
+    throw new Error('It is down.')
+  },
+}
+const answered: [title: string, model: ModelClient, run: NonNullable<EvalSuite['run']>, wanted: object][] = [
+  ['a stream', good, { stream: true }, { output: 'Yes, no.', tokens: 3 }],
+  ['data', good, { output: z.object({ a: z.number() }) }, { data: { a: 1 } }],
+  ['a failure', down, {}, { error: { code: 'AGENT_FAILED', message: /"ann": Error: It is down/ } }],
+  ['a budget', good, { budget: { tokens: 1 } }, { error: { code: 'BUDGET_EXCEEDED' }, models: [] }],
+]
+
+t.test('answers in pieces, in a schema and failed ones are on the tape', async (t) => {
+  const orchestration = { strategy: 'sequential' } as const
+  for (const [title, model, run, wanted] of answered) {
+    const of = (given: ModelClient) => ({
+      ...{ agents: [{ name: 'ann', systemPrompt: 'Talk.' }], models: { default: given }, logger: silent },
+      orchestration,
+    })
+    const folder = folderOf(t)
+    const without = (each: object) => JSON.parse(JSON.stringify(each, (name, value) => (name === 'ms' ? 0 : value)))
+    const first = await evalRun(of(model), 'Hi.', { run, record: folder })
+    t.match(first, wanted, title)
+    const again = await evalRun(of(model === good ? down : good), 'Hi.', { run, playback: folder })
+    t.same(without(again), without(first), title)
+  }
+})
+
 t.test('a play of a tape costs nothing', async (t) => {
   const cases = CASES.slice(0, 1)
   const { folder } = await recorded(t, { cases, budget: { tokens: 30 } })

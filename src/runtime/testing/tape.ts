@@ -2,9 +2,8 @@
  * Answers of models, tools and steps that a run had, by who asked, for what, and how often the same was asked before. A
  * play with a tape asks none of them.
  */
-import { AsyncLocalStorage } from 'node:async_hooks'
 import type { AgentHandlers } from '../../actors/definition/definition.ts'
-import type { ModelAnswer, ModelClient, ModelPiece } from '../../actors/definition/model.ts'
+import type { ModelAnswer, ModelClient, ModelPiece, ModelRequest } from '../../actors/definition/model.ts'
 import { REMOTE, type Verb } from '../../actors/definition/role.ts'
 import type { TypedMessage } from '../../mailbox/message.ts'
 import {
@@ -89,6 +88,9 @@ export interface TapeOptions {
   missed(error: TapeMissError): void
 }
 
+/** Field of a call of a model, and so of the request to its client: what the tape has for it. */
+const ENTRY = Symbol('entry')
+
 /** The models and tools of a play. */
 class TapeWorld {
   readonly #stage: Stage
@@ -100,7 +102,6 @@ class TapeWorld {
   untaped = 0
   /** The first of these, in words. */
   first: string | null = null
-  readonly #answering = new AsyncLocalStorage<{ entry: TapeEntry; signal: AbortSignal }>()
 
   constructor(stage: Stage, options: TapeOptions) {
     this.#stage = stage
@@ -109,11 +110,11 @@ class TapeWorld {
   }
 
   /** In place of every client: it says what the call under way was answered. */
-  readonly client: ModelClient = { offline: true, complete: () => this.#pieces() }
+  readonly client: ModelClient = { offline: true, complete: (request) => this.#pieces(request) }
 
-  async *#pieces(): AsyncGenerator<ModelPiece> {
-    const { entry, signal } = this.#answering.getStore()!
-    const { text, parts, toolCalls, usage, finishReason } = (await this.#outcomeOf(entry, signal)) as ModelAnswer
+  async *#pieces(request: ModelRequest & { [ENTRY]?: TapeEntry }): AsyncGenerator<ModelPiece> {
+    const answer = (await this.#outcomeOf(request[ENTRY]!, request.signal)) as ModelAnswer
+    const { text, parts, toolCalls, usage, finishReason } = answer
     for (const part of parts ?? [{ type: 'text' as const, text }]) {
       const more = 'providerData' in part && part.providerData && { providerData: part.providerData }
       if (part.type === 'text') yield { text: part.text, ...more }
@@ -130,7 +131,7 @@ class TapeWorld {
     return (args, caller, signal) => {
       const asked = askedBy(verb, Object(args))!
       const entry = this.#entryFor(caller.agent.name, asked)
-      if (verb === 'model') return this.#answering.run({ entry, signal }, () => real(args, caller, signal))
+      if (verb === 'model') return real({ ...Object(args), [ENTRY]: entry }, caller, signal)
       const began = this.#clock.monotonic()
       const tookMs = () => this.#clock.monotonic() - began
       const call = { callId: caller.callId, ...Object(args), ...asked }
