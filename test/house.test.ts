@@ -93,7 +93,7 @@ const LINES: readonly [lines: number, what: string][] = [
   [1_210, 'clients of MCP: traces, tokens of OAuth, changed lists, resources and prompts'],
   [1_310, 'roles that agents elsewhere play, and coding agents by ACP as the first of them'],
   [360, 'a team as an agent of ACP over pipes'],
-  [1_600, 'judges held against labels, models of suites, likeness, data sets from logs, a page of reports'],
+  [1_250, 'judges held against labels, models of suites, likeness, data sets from logs, a page of reports'],
   [930, 'tapes of models, tools, steps and scorers, for suites without a key; cases through many schedules'],
   [520, 'URLs that are told how tasks of A2A stand, and what is owed to receivers outside'],
   [150, 'npm create dramatis: what it refuses and makes; types that options of dramatis/http name'],

@@ -61,6 +61,8 @@ export class SuiteModels {
   readonly #embedders: Models
   readonly #kept: KeptAnswers
   readonly #tape: ({ answers: KeptAnswers; isStrict: boolean } & ScorerTape) | undefined
+  /** Models that have one temperature alone, and refuse any other, as reasoning models do. */
+  readonly #oneTemperature = new Set<string>()
   /** Tokens that these models have used, by their names. */
   readonly used = new Map<string, TokenUsage>()
 
@@ -150,14 +152,13 @@ export class SuiteModels {
       const kept = keepIf && this.#kept.get(asked)
       if (kept !== undefined) return kept
       const into = nothingYet()
+      const { temperature, ...bare } = request
       try {
-        await collect(client, request, into, () => {})
+        await collect(client, this.#oneTemperature.has(model) ? bare : request, into, () => {})
       } catch (error) {
-        // Some models have one temperature alone, and refuse any other.
-        const { reason, message } = { ...modelFailureIn(error), message: String(error) }
-        if (reason !== 'rejected' || options.temperature === undefined || !/temperature/i.test(message)) throw error
-        const { temperature: _, ...rest } = request
-        await collect(client, rest, into, () => {})
+        if (temperature === undefined || !isOfTemperature(error)) throw error
+        this.#oneTemperature.add(model)
+        await collect(client, bare, into, () => {})
       } finally {
         this.#count(model, into.usage)
       }
@@ -178,6 +179,9 @@ const keysOf = (models: ModelsConfig = {}): string[] =>
     const { apiKeyEnv, apiKey, baseURL } = entry as AddressEntry
     return apiKeyEnv ?? (apiKey === undefined && baseURL === undefined ? 'OPENAI_API_KEY' : [])
   })
+
+const isOfTemperature = (error: unknown): boolean =>
+  modelFailureIn(error)?.reason === 'rejected' && /temperature/i.test(String(error))
 
 function oneOf(models: Models, name: string | undefined, path: string): ResolvedModel {
   const found = models.resolve(name, path)

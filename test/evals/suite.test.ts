@@ -302,6 +302,13 @@ t.test('a scorer asks the models of the suite', async (t) => {
   t.match(await outcome(suite, { folder }), { tokens: 10, scores: { asks: { mean: 0.5 } } }, 'the answer is kept')
   t.equal(asked.length, 2)
   t.notMatch(readFileSync(join(folder, '.dramatis/answers.jsonl'), 'utf8'), /Grade|Hi\.|key-of-mine/)
+  asked.length = 0
+  await outcome({ ...suite, cases: [{ input: 'A' }, { input: 'B' }], concurrency: 1 }, { folder: folderOf(t) })
+  t.same(
+    asked.map((each) => each.slice(0, 10)),
+    ['wise 0: Gr', 'wise undef', 'wise undef'],
+    'it refuses a temperature once',
+  )
   t.match(await outcome({ ...suite, budget: { money: 1 } }, { folder: folderOf(t) }), {
     verdict: 'broken',
     reasons: [/has cost 2; its budget is 1/],
@@ -327,7 +334,11 @@ t.test('what cannot be played breaks a suite', async (t) => {
   const broken: [title: string, suite: Partial<EvalSuite>, says: RegExp][] = [
     ['a team that cannot be', { team: { ...team, orchestration: { strategy: 'none' } as never } }, /strategy/],
     ['a score out of bounds', { scorers: [scorer('mine', () => 2)] }, /score of "mine": got 2/],
-    ['a scorer that throws', { scorers: [scorer('mine', () => Promise.reject(new Error('No.')))] }, /Case "1": .*No\./],
+    [
+      'a scorer that throws',
+      { scorers: [scorer('mine', () => Promise.reject(new Error('No.')))] },
+      /Case "[12]": .*No\./,
+    ],
     ['a budget', { budget: { tokens: 9 } }, /has used 10 tokens; its budget is 9/],
   ]
   for (const [title, suite, says] of broken) {
