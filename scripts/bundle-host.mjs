@@ -153,20 +153,21 @@ for (const name of filesBelow('dist/src')) if (name.endsWith('.d.ts') && !declar
 const ofThreads = ['actors/thread/thread-entry.bundle.cjs', 'actors/turn/tool-entry.bundle.js'].flatMap(
   (name) => JSON.parse(readFileSync(join(dist, 'src', `${name}.map`), 'utf8')).sources,
 )
-const packages = new Set(['gpt-tokenizer'])
+const packages = new Set(['node_modules/gpt-tokenizer'])
 const ofPage = Object.keys((await bundlePage({ write: false })).inputs)
 for (const file of [...Object.keys(bundled.metafile.inputs), ...ofThreads, ...ofPage]) {
-  const name = /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(file)?.[1]
-  if (name) packages.add(name)
+  // the innermost: a package of a package may be another version
+  const folder = /(?:^|\/)(node_modules\/(?:.*\/node_modules\/)?(?:@[^/]+\/)?[^/]+)\//.exec(file)?.[1]
+  if (folder) packages.add(folder)
 }
 writeFileSync(
   join(host, 'THIRD-PARTY-NOTICES.txt'),
   `Code of these packages is part of dramatis.\n${[...packages].sort().map(noticeOf).join('')}`,
 )
 
-function noticeOf(name) {
-  const folder = join(root, 'node_modules', name)
-  const { version, license } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
+function noticeOf(place) {
+  const folder = join(root, place)
+  const { name, version, license } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
   const texts = readdirSync(folder).filter((file) => /^(licen[cs]e|notice)(\.|$)/i.test(file))
   if (texts.length === 0) throw new Error(`${name} has no file with its licence`)
   const text = texts.map((file) => readFileSync(join(folder, file), 'utf8').trim()).join('\n\n')
