@@ -1,7 +1,7 @@
 /** Tapes of cases: what their models and tools have answered, in a file each, and plays without a call of either. */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { entriesOf, type Fault, faultsOf, oldTurnsOf, Rehearser, seedsOf, type TapeEntry } from '../rehearsal.ts'
 import { Redactor, SecretVariables } from '../runtime/logging/redactor.ts'
 import { readLog } from '../runtime/store/log-reader.ts'
@@ -115,10 +115,10 @@ export class TapePlayer implements Player {
   /** Rejects with `TapeMissError`, and with `ConfigurationError` if there is no tape of that play. */
   async play(suite: ReadySuite, each: ReadyCase, turn: number, signal?: AbortSignal): Promise<EvalRun> {
     const [repeat, seed] = this.#seeded === undefined ? [turn, SEED] : [this.#seeded, turn]
-    const shown = pathOf(this.#folder, each, repeat)
-    const { startedAt: startAt, entries } = tapeIn(shown, each, repeat)
+    const path = pathOf(this.#folder, each, repeat)
+    const { startedAt: startAt, entries } = tapeIn(path, each, repeat)
     const isLoose = this.#seeded !== undefined
-    const tape = { entries, shown, clean: this.#clean, isLoose }
+    const tape = { entries, shown: shownPath(path), clean: this.#clean, isLoose }
     const part = { startAt, tape, faults: this.#faults }
     const played = await this.#rehearser.playTape(seed, optionsOf(suite), part, (team, end) =>
       playWith(team, suite, each, repeat, signal ? AbortSignal.any([signal, end]) : end),
@@ -130,6 +130,12 @@ export class TapePlayer implements Player {
     const faults = played.faults.map(({ fault, agent, at }) => ({ fault, agent, atMs: at - startAt }))
     return { ...played.value, seed, faults }
   }
+}
+
+/** Returns a path as people name it: from where they are, unless it leads out of there. */
+function shownPath(path: string): string {
+  const from = relative(process.cwd(), path)
+  return from.startsWith('..') ? path : from
 }
 
 /** Decides the order of what happens at one time. */
