@@ -295,7 +295,7 @@ function walk(page, folder) {
     if (file) writeFileSync(join(folder, file), content)
     if (language !== 'sh' || !/^(npm init|npm install|npx tsc|node|npx dramatis) /.test(content)) continue
     for (const line of content.trim().split('\n')) {
-      const said = run('sh', ['-c', line.replace(/<path>\/\S+\.tgz/, tarball)], options)
+      const said = run('sh', ['-c', line.replace(/<path>\/\S+\.tgz|(?<=npm install )dramatis\b/, tarball)], options)
       const next = blocks[at + 1]
       if (next?.[1] !== 'text' || !text.includes(`${block}\n\n${next[0]}`)) continue
       if (said !== next[2]) throw new Error(`${line}: expected\n${next[2]}\ngot\n${said}`)

@@ -17,6 +17,9 @@ const base = process.env.SITE_BASE ?? '/'
 const LINK = /(!?)\[((?:[^\][]|\[[^\]]*\])+)\]\((?!https?:|#)([^)#\s]+)(#[^)]*)?\)/g
 if (!existsSync(join(here, 'node_modules'))) run('npm', 'ci', '--no-audit', '--no-fund', '--loglevel=error')
 
+/** Pages for models, by their place: as they are written, with links that hold in the site. */
+const plain = new Map()
+
 rmSync(made, { recursive: true, force: true })
 stage()
 await reference()
@@ -26,6 +29,8 @@ const files = readdirSync(out, { recursive: true }).filter((name) => statSync(jo
 const html = files.filter((name) => name.endsWith('.html'))
 const foreign = files.filter((name) => /\.(html|css)$/.test(name)).flatMap(loadedFromElsewhere)
 if (foreign.length > 0) throw new Error(`The site loads from elsewhere: ${foreign.slice(0, 5).join(', ')}`)
+const dead = deadLinks()
+if (dead.length > 0) throw new Error(`The site has dead links: ${dead.slice(0, 10).join(', ')}`)
 const megabytes = files.reduce((sum, name) => sum + statSync(join(out, name)).size, 0) / 1e6
 console.log(`${html.length} pages, ${megabytes.toFixed(1)} MB, in ${relative(root, out)}`)
 
@@ -62,15 +67,24 @@ function stage() {
     const words = apartFrom(/^```[\s\S]*?^```$|(?<!`)`+[^`]+`+|<!--[\s\S]*?-->/m, text, (part) =>
       part.replaceAll('<', '&lt;').replaceAll('{{', '&#123;&#123;'),
     )
-    const linked = apartFrom(/^```[\s\S]*?^```$/m, words, (part) =>
-      part.replace(LINK, (_, image, label, to, hash = '') => {
-        const target = places.get(posix.join(posix.dirname(path), to))
-        if (target === undefined) return label
-        if (!target.startsWith('public/')) return `${image}[${label}](${relativeTo(place, target)}${hash})`
-        return `<a href="${base}${target.slice('public/'.length)}" target="_blank">${label.replaceAll('`', '')}</a>`
-      }),
-    )
-    writeFileSync(join(pages, place), linked)
+    /** `toFile`: how a link to a file that is no page is written. */
+    const linkedIn = (words, toFile) =>
+      apartFrom(/^```[\s\S]*?^```$/m, words, (part) =>
+        part.replace(LINK, (_, image, label, to, hash = '') => {
+          const from = posix.join(posix.dirname(path), to)
+          const target = places.get(from)
+          if (target === undefined) return label
+          if (image || target.endsWith('.md')) return `${image}[${label}](${relativeTo(place, target)}${hash})`
+          const file = target.replace(/^public\//, '')
+          mkdirSync(dirname(join(pages, 'public', file)), { recursive: true })
+          cpSync(join(root, from), join(pages, 'public', file))
+          return toFile(label, `${base}${file}`)
+        }),
+      )
+    const opened = (label, to) => `<a href="${to}" target="_blank">${label.replaceAll('`', '')}</a>`
+    writeFileSync(join(pages, place), linkedIn(words, opened))
+    const links = (label, to) => `[${label}](${to})`
+    plain.set(place, linkedIn(text, links).replace(/!\[([^\]]*)\]\([^)]*\)/g, '$1'))
   }
   cpSync(join(here, 'index.md'), join(pages, 'index.md'))
   cpSync(join(root, 'docs/dashboard/team.png'), join(pages, 'deadlock.png'))
@@ -129,14 +143,44 @@ function forModels() {
     ({ title, items }) =>
       `## ${title}\n\n${items.map(({ text, path, rest }) => `- [${text}](${base}${path})${rest && `: ${rest}`}`).join('\n')}\n`,
   )
-  writeFileSync(join(out, 'llms.txt'), `# dramatis\n\n> ${manifest.description}.\n\n${list.join('\n')}`)
+  const more = [...plain.keys()].filter((place) => /^(examples|project\/(benchmarks|changelog))/.test(place))
+  const others = [
+    ...more.map((place) => `- [${place.replace('.md', '')}](${base}${place})`),
+    `- [All pages in one](${base}llms-full.txt)`,
+  ]
+  const text = `# dramatis\n\n> ${manifest.description}.\n\n${list.join('\n')}\n## More\n\n${others.join('\n')}\n`
+  writeFileSync(join(out, 'llms.txt'), text)
   const paths = [...new Set(sections.flatMap(({ items }) => items.map(({ path }) => path)))]
-  const texts = paths.map((path) => readFileSync(join(root, 'docs', path), 'utf8'))
-  writeFileSync(join(out, 'llms-full.txt'), texts.join('\n\n'))
-  for (const path of paths) {
-    mkdirSync(dirname(join(out, path)), { recursive: true })
-    cpSync(join(root, 'docs', path), join(out, path))
+  writeFileSync(join(out, 'llms-full.txt'), paths.map((path) => plain.get(path)).join('\n\n'))
+  for (const [place, text] of plain) {
+    mkdirSync(dirname(join(out, place)), { recursive: true })
+    writeFileSync(join(out, place), text)
   }
+}
+
+/** Returns links within the site that lead nowhere: VitePress looks at no place within a page, and at no picture. */
+function deadLinks() {
+  const ids = new Map()
+  const idsIn = (name) => {
+    if (!ids.has(name))
+      ids.set(
+        name,
+        new Set(Array.from(readFileSync(join(out, name), 'utf8').matchAll(/\sid="([^"]+)"/g), ([, id]) => id)),
+      )
+    return ids.get(name)
+  }
+  const known = new Set(files)
+  return html.flatMap((name) =>
+    [...readFileSync(join(out, name), 'utf8').matchAll(/<a\b[^>]*?\shref="([^"]+)"/g)].flatMap(([, href]) => {
+      if (/^[a-z]+:/.test(href)) return []
+      const { pathname, hash } = new URL(href, `http://site${base}${name}`)
+      const path = decodeURIComponent(pathname.slice(base.length))
+      const found = [path, `${path}.html`, posix.join(path, 'index.html')].find((each) => known.has(each))
+      const isThere =
+        found && (hash === '' || !found.endsWith('.html') || idsIn(found).has(decodeURIComponent(hash.slice(1))))
+      return isThere ? [] : [`${href} in ${name}`]
+    }),
+  )
 }
 
 /** Returns what a page loads from another server: links lead there only when somebody follows them. */

@@ -38,6 +38,14 @@ const base = process.env.SITE_BASE ?? '/'
 /** VitePress puts its base before each link: other versions stand above it. */
 const toRoot = `/${'../'.repeat(base.split('/').length - 2)}`
 
+/** Places within pages have the names that they have in the repository. */
+const slugify = (heading) =>
+  heading
+    .trim()
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N}_ -]/gu, '')
+    .replaceAll(' ', '-')
+
 export default {
   title: 'dramatis',
   description: manifest.description,
@@ -53,7 +61,7 @@ export default {
     root: { label: 'Guides', lang: 'en' },
     api: { label: 'API', lang: 'en-US', link: '/api/' },
   },
-  markdown: { lineNumbers: false },
+  markdown: { lineNumbers: false, anchor: { slugify } },
   themeConfig: {
     nav: [
       { text: 'First team', link: '/tutorials/first-team' },
