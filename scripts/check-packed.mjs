@@ -80,7 +80,7 @@ await check('Node 26 runs it too', () => {
     '-p',
     'node@26',
     '-c',
-    'node --version; node hello.js; node dashboard.js; npx dramatis run team.js world',
+    'node --version; node hello.js; node dashboard.js; node_modules/.bin/dramatis run team.js world',
   ])
   expect(said, 'v26.')
   expect(said, 'Hello, world')
