@@ -1,6 +1,7 @@
 /** Gates, which a run has to pass, and scorers of its answer. */
 import type { ModelSchema } from '../actors/definition/tool.ts'
 import { isObject } from '../shared/checks.ts'
+import { nearest } from '../shared/text.ts'
 import { own } from '../shared/values.ts'
 import type { EvalRun, Gate, Scorer } from './suite.ts'
 
@@ -25,14 +26,33 @@ function fits(value: unknown, wanted: Matching): boolean {
 /** Exactly so many times, or within bounds. */
 export type Times = number | { min?: number; max?: number }
 
-function countOf(seen: number, times: Times): string | null {
+const boundsOf = (times: Times) => {
   const { min = 0, max = Number.POSITIVE_INFINITY } = typeof times === 'number' ? { min: times, max: times } : times
-  if (seen >= min && seen <= max) return null
-  const wanted = min === max ? `${min}` : max === Number.POSITIVE_INFINITY ? `at least ${min}` : `${min} to ${max}`
-  return `${seen} times; wanted: ${wanted}`
+  return { min, max }
 }
 
-const shownInput = (input: unknown): string => (JSON.stringify(input) ?? 'nothing').slice(0, 200)
+function timesText(times: Times): string {
+  const { min, max } = boundsOf(times)
+  if (min === max) return `${min}`
+  return max === Number.POSITIVE_INFINITY ? `at least ${min}` : min === 0 ? `at most ${max}` : `${min} to ${max}`
+}
+
+/** `of`: says which ones were counted. */
+function countOf(seen: number, times: Times, of = ''): string | null {
+  const { min, max } = boundsOf(times)
+  return seen >= min && seen <= max ? null : `${seen} times${of}; wanted: ${timesText(times)}`
+}
+
+/** Two gates of a tool that want other times are two lines of a report. */
+const named = (name: string, times: Times | undefined) =>
+  times === undefined ? name : `${name} (times: ${timesText(times)})`
+
+const shownInput = (input: unknown): string =>
+  (
+    JSON.stringify(input, (_name, value: unknown) =>
+      value instanceof RegExp ? `${value}` : typeof value === 'function' ? value.name || 'a function' : value,
+    ) ?? 'nothing'
+  ).slice(0, 200)
 
 /** A gate of your own: true, or the sentence of what is wrong. */
 export function gate(name: string, check: (run: EvalRun) => boolean | string | Promise<boolean | string>): Gate {
@@ -48,13 +68,19 @@ export function gate(name: string, check: (run: EvalRun) => boolean | string | P
 /** The tool was called, at least once by default. `input`: calls with another one do not count. */
 export function called(
   tool: string,
-  { agent, input, times = { min: 1 } }: { agent?: string; input?: Matching; times?: Times } = {},
+  { agent, input, times }: { agent?: string; input?: Matching; times?: Times } = {},
 ): Gate {
-  return gate(`called ${tool}`, ({ calls }) => {
-    const all = calls.filter((call) => call.tool === tool && (agent === undefined || call.agent === agent))
-    const wrong = countOf(all.filter((call) => input === undefined || fits(call.input, input)).length, times)
+  const of = `${agent === undefined ? '' : ` by ${agent}`}${input === undefined ? '' : ` with ${shownInput(input)}`}`
+  return gate(named(`called ${tool}${of}`, times), ({ calls }) => {
+    const all = calls.filter((call) => call.tool === tool)
+    const counted = all.filter(
+      (call) => (agent === undefined || call.agent === agent) && (input === undefined || fits(call.input, input)),
+    )
+    const wrong = countOf(counted.length, times ?? { min: 1 }, of)
     const seen = all.slice(0, 3).map((call) => `${call.agent} with ${shownInput(call.input)}`)
-    return wrong === null || `"${tool}" was called ${wrong}${seen.length > 0 ? ` (seen: ${seen.join('; ')})` : ''}.`
+    const meant = all.length > 0 ? undefined : nearest(tool, new Set(calls.map((call) => call.tool)))
+    const more = seen.length > 0 ? ` (seen: ${seen.join('; ')}).` : meant ? `. Did you mean "${meant}"?` : '.'
+    return wrong === null || `"${tool}" was called ${wrong}${more}`
   })
 }
 
@@ -62,10 +88,10 @@ export const notCalled = (tool: string): Gate => ({ ...called(tool, { times: 0 }
 
 /** These tools were called in this order, others between them. A step may name an agent, with a tool or without. */
 export function inOrder(...steps: readonly (string | { agent: string; tool?: string })[]): Gate {
-  const named = steps.map((step) =>
+  const names = steps.map((step) =>
     typeof step === 'string' ? step : `${step.agent}${step.tool === undefined ? '' : `.${step.tool}`}`,
   )
-  return gate(`in order ${named.join(', ')}`, ({ calls }) => {
+  return gate(`in order ${names.join(', ')}`, ({ calls }) => {
     let at = 0
     for (const call of calls) {
       const step = steps[at]
@@ -75,16 +101,16 @@ export function inOrder(...steps: readonly (string | { agent: string; tool?: str
     }
     return (
       at === steps.length ||
-      `"${named[at]}" did not come in its place; calls: ${calls.map((call) => `${call.agent}.${call.tool}`).join(', ') || 'none'}.`
+      `"${names[at]}" did not come in its place; calls: ${calls.map((call) => `${call.agent}.${call.tool}`).join(', ') || 'none'}.`
     )
   })
 }
 
 /** An agent has asked another, or delegated to it, at least once by default. */
-export function asked(from: string, to: string, { times = { min: 1 } }: { times?: Times } = {}): Gate {
-  return gate(`${from} asked ${to}`, ({ messages }) => {
+export function asked(from: string, to: string, { times }: { times?: Times } = {}): Gate {
+  return gate(named(`${from} asked ${to}`, times), ({ messages }) => {
     const all = messages.filter((message) => ASKS.has(message.type) && message.from === from && message.to.includes(to))
-    const wrong = countOf(all.length, times)
+    const wrong = countOf(all.length, times ?? { min: 1 })
     return wrong === null || `"${from}" asked "${to}" ${wrong}.`
   })
 }

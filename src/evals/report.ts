@@ -13,6 +13,7 @@ export function evalText({
   name,
   verdict,
   reasons,
+  notes = [],
   scores,
   gates,
   judges,
@@ -37,18 +38,17 @@ export function evalText({
     const before = own<Comparison>(compared ?? {}, scorer)
     if (!before) continue
     const { difference, low: least, high: most, p, smallest } = before
-    const seen =
-      smallest === null
-        ? 'too few cases differ to say more'
-        : `a difference of ${shown(smallest)} would have been seen in 80 %`
+    const seen = smallest === null ? '' : `; a difference of ${shown(smallest)} would have been seen in 80 %`
     lines.push(
-      `    before: ${difference < 0 ? '' : '+'}${shown(difference)} (95 %: ${shown(least)} to ${shown(most)}, p ${shown(p)}); ${seen}`,
+      `    before: ${difference < 0 ? '' : '+'}${shown(difference)} (95 %: ${shown(least)} to ${shown(most)}, p ${shown(p)})${seen}`,
     )
   }
+  for (const scorer of new Set(results.flatMap((result) => Object.keys(result.scores))))
+    if (!Object.hasOwn(scores, scorer)) lines.push(`  ${scorer}: no case has a score (null for all ${cases})`)
   if (seeds) lines.push(`  ${seeds.untaped} of ${seeds.asked} asks were not on the tapes`)
   const [alone] = results.length === 1 ? results : []
   if (alone) lines.push(...faultLines(alone.run))
-  return `${[...lines, ...reasons.map((reason) => `  ${reason}`)].join('\n')}\n`
+  return `${[...lines, ...[...reasons, ...notes].map((each) => `  ${each}`)].join('\n')}\n`
 }
 
 const spreadText = ({ least, tenth, median, most }: Spread): string =>

@@ -5,12 +5,13 @@ import type { Fault } from '../rehearsal.ts'
 import { amountOf, Prices } from '../runtime/settings/money.ts'
 import { isObject, refused, refusedAs } from '../shared/checks.ts'
 import { DramatisError, describe } from '../shared/errors.ts'
+import { REDACTED } from '../shared/thrown.ts'
 import { own } from '../shared/values.ts'
 import { playCase } from './case-run.ts'
 import { succeeded } from './gates.ts'
 import { eachOf, Judge, type JudgeLabel, type JudgeTrust, judgesOf } from './judge.ts'
 import { type Player, type SeedsReport, seedsReport, tapesOf, turnText } from './seeds.ts'
-import { type Comparison, comparisonOf, holm, type Interval, intervalOf, meanOf } from './statistics.ts'
+import { type Comparison, comparisonOf, fewestFound, holm, type Interval, intervalOf, meanOf } from './statistics.ts'
 import {
   type CaseResult,
   type EvalRun,
@@ -30,6 +31,8 @@ export interface EvalReport {
   readonly verdict: 'passed' | 'failed' | 'broken'
   /** Why it is not passed, in sentences. */
   readonly reasons: readonly string[]
+  /** Sentences about limits of the comparison. They do not change the verdict. */
+  readonly notes: readonly string[]
   readonly scores: Readonly<Record<string, Interval>>
   /** `first`: what was wrong where it did not hold first. */
   readonly gates: Readonly<
@@ -78,13 +81,15 @@ export interface EvalOptions {
 export async function runEval(suite: EvalSuite, options: EvalOptions = {}): Promise<EvalReport> {
   const { against, ...own } = options
   const { margin = 0, alpha = 0.05, signal } = own
-  const ready = chosen(readSuite(suite, own.folder, scorerTape(Object(suite), own)), own)
+  const whole = readSuite(suite, own.folder, scorerTape(Object(suite), own))
+  const ready = chosen(whole, own)
   if (against && !isReport(against) && (own.record ?? own.playback) !== undefined)
     throw refusedAs('against', 'a suite', 'a report (--json)', 'A tape is of one suite.')
   const before = against && (isReport(against) ? against : await runEval(against, own))
   const played = new Played(ready, await playerOf(own, ready))
   await played.all(signal)
-  return played.report(before, { margin, alpha })
+  const known = new Set(whole.cases.map(({ id }) => id))
+  return played.report(before, { margin, alpha, known })
 }
 
 /** Returns the tape of the answers that scorers get. */
@@ -208,7 +213,9 @@ class Played {
       this.#tokens += run.tokens
       if (run.money !== null) this.#money = (this.#money ?? 0) + run.money
     } catch (error) {
-      this.#breaks(`Case "${each.id}"`, error, signal)
+      const isGate = error instanceof GateError
+      const what = `Case "${each.id}"${isGate ? `, gate "${error.gate}"` : ''}`
+      this.#breaks(what, isGate ? error.cause : error, signal)
     }
     this.#checkBudget()
   }
@@ -242,7 +249,11 @@ class Played {
     return { tokens, money: (ofRuns.money ?? 0) + amountOf(cost) }
   }
 
-  report(before: EvalReport | undefined, bounds: { margin: number; alpha: number }): EvalReport {
+  /** `known`: ids of all cases of the suite, of which some may have been chosen. */
+  report(
+    before: EvalReport | undefined,
+    bounds: { margin: number; alpha: number; known: ReadonlySet<string> },
+  ): EvalReport {
     const { name, scorers } = this.#suite
     const results = this.#results.flat().sort((a, b) => turnOf(a.run) - turnOf(b.run))
     const gates = gatesOf(results)
@@ -250,6 +261,7 @@ class Played {
     const isRehearsed = asks !== undefined && this.#suite.cases.length === 1 // one case says nothing about the others
     const intervals = new Map<string, Interval>()
     const reasons = [...this.#broken]
+    let isBroken = reasons.length > 0
     for (const [gate, { held, of, first }] of Object.entries(gates))
       if (first !== null) reasons.push(`Gate "${gate}" held in ${held} of ${of} runs. First: ${first}`)
     const untrusted = new Set(
@@ -260,8 +272,11 @@ class Played {
     for (const { scorer, atLeast } of scorers) {
       const means = [...meansOf(results, scorer.name).values()]
       if (means.length === 0) {
-        if (atLeast !== undefined && !untrusted.has(scorer.name))
-          reasons.push(`Score "${scorer.name}" is that of no case; at least ${atLeast} is wanted.`)
+        if (atLeast === undefined || untrusted.has(scorer.name) || isRehearsed || results.length === 0) continue
+        reasons.push(
+          `No case has a score of "${scorer.name}", of which at least ${atLeast} is wanted. Give cases what it needs, such as \`expected\`.`,
+        )
+        isBroken = true
         continue
       }
       const interval = intervalOf(means)
@@ -272,25 +287,37 @@ class Played {
         )
     }
     const names = scorers.map(({ scorer }) => scorer.name)
-    const compared = before && {
-      ...comparedWith(
-        before,
-        results,
-        names.filter((name) => !untrusted.has(name)),
-      ),
-      ...comparedWith(before, results, [...untrusted]),
+    const trusted = names.filter((name) => !untrusted.has(name))
+    const { compared: decides = {}, notes = [] } = before ? comparedWith(before, results, trusted, bounds.alpha) : {}
+    const compared = before && { ...decides, ...comparedWith(before, results, [...untrusted], bounds.alpha).compared }
+    if (before && compared && !isBroken) {
+      const scorers = new Set([...Object.keys(before.scores), ...intervals.keys()])
+      const alone = [...scorers].filter((scorer) => !Object.hasOwn(compared, scorer))
+      notes.push(...changesSince(before.results, results, bounds.known, alone))
     }
     if (compared && Object.keys(compared).length === 0 && scorers.length > 0)
       reasons.push('The earlier report has no case and score of this suite.')
     for (const [scorer, { difference, p }] of Object.entries(compared ?? {}))
       if (difference < -bounds.margin && p < bounds.alpha && !untrusted.has(scorer))
         reasons.push(`Score "${scorer}" is worse by ${shown(-difference)} (p ${shown(p)}).`)
-    const verdict = this.#broken.length > 0 ? 'broken' : reasons.length > 0 ? 'failed' : 'passed'
+    const verdict = isBroken ? 'broken' : reasons.length > 0 ? 'failed' : 'passed'
     const scores = Object.fromEntries(intervals)
     const judges = Object.fromEntries(this.#judges)
     const seeds = asks && { seeds: seedsReport(results, names, asks) }
     const spent = this.#spent()
-    return { name, verdict, reasons, scores, gates, judges, compared: compared ?? null, ...spent, results, ...seeds }
+    return {
+      name,
+      verdict,
+      reasons,
+      notes,
+      scores,
+      gates,
+      judges,
+      compared: compared ?? null,
+      ...spent,
+      results,
+      ...seeds,
+    }
   }
 }
 
@@ -298,10 +325,25 @@ const turnOf = ({ seed, repeat }: EvalRun): number => seed ?? repeat
 
 const shown = (value: number): string => value.toFixed(3)
 
+/** Says which gate has thrown. */
+class GateError extends Error {
+  readonly gate: string
+
+  constructor(gate: string, cause: unknown) {
+    super(`gate "${gate}": ${describe(cause)}`, { cause })
+    this.gate = gate
+  }
+}
+
 /** Returns what is wrong, by the name of the gate; null: it holds. */
 export async function outcomesOf(run: EvalRun, gates: readonly Gate[]): Promise<Record<string, string | null>> {
   const outcomes = new Map<string, string | null>()
-  for (const gate of gates) outcomes.set(gate.name, (await gate.check(run)) ?? outcomes.get(gate.name) ?? null)
+  for (const gate of gates)
+    try {
+      outcomes.set(gate.name, (await gate.check(run)) ?? outcomes.get(gate.name) ?? null)
+    } catch (error) {
+      throw new GateError(gate.name, error)
+    }
   return Object.fromEntries(outcomes)
 }
 
@@ -340,7 +382,8 @@ function comparedWith(
   before: EvalReport,
   results: readonly CaseResult[],
   scorers: readonly string[],
-): Record<string, Comparison> {
+  alpha: number,
+): { compared: Record<string, Comparison>; notes: string[] } {
   const all: [scorer: string, Comparison][] = []
   for (const scorer of scorers) {
     const [old, now] = [meansOf(before.results, scorer), meansOf(results, scorer)]
@@ -354,6 +397,54 @@ function comparedWith(
         ),
       ])
   }
-  const chances = holm(all.map(([, { p }]) => p))
-  return Object.fromEntries(all.map(([scorer, compared], at) => [scorer, { ...compared, p: chances[at]! }]))
+  const alone = all.map(([, { p }]) => p)
+  const chances = holm(alone)
+  const notes = all.flatMap(([scorer, { n, differing }], at) => {
+    const needed = fewestFound(alone, at, alpha) ?? Number.POSITIVE_INFINITY
+    if (differing >= needed || (differing === 0 && n >= needed)) return []
+    const enough = needed === Number.POSITIVE_INFINITY ? 'no number is enough' : `at least ${needed} are needed`
+    return [
+      `Score "${scorer}": with ${differing} differing cases of ${n} no difference can be found at alpha ${alpha}: ${enough}. Gates or atLeast decide.`,
+    ]
+  })
+  const compared = Object.fromEntries(all.map(([scorer, each], at) => [scorer, { ...each, p: chances[at]! }]))
+  return { compared, notes }
+}
+
+/** Says what is not compared, and what is compared though it is another. `scorers`: those that are not compared. */
+function changesSince(
+  before: readonly CaseResult[],
+  results: readonly CaseResult[],
+  known: ReadonlySet<string>,
+  scorers: readonly string[],
+): string[] {
+  const textsOf = (all: readonly CaseResult[]) =>
+    new Map(all.map(({ run: { case: each } }) => [each.id, JSON.stringify([each.input, each.expected])]))
+  const [old, now] = [textsOf(before), textsOf(results)]
+  const cases = [...old.keys()].filter((id) => !known.has(id)).concat([...now.keys()].filter((id) => !old.has(id)))
+  // A report has no secrets: whether such a case has changed is not known.
+  const changed = [...now].filter(
+    ([id, text]) => ![text, undefined].includes(old.get(id)) && !old.get(id)!.includes(REDACTED),
+  )
+  const alone = [namesOf('score', scorers), namesOf('case', cases)].filter((text) => text !== '')
+  return [
+    ...(alone.length > 0 ? [`Not in both, so not compared: ${alone.join('; ')}.`] : []),
+    ...(changed.length > 0
+      ? [
+          `Compared, but with another input or \`expected\` than before: ${namesOf(
+            'case',
+            changed.map(([id]) => id),
+          )}.`,
+        ]
+      : []),
+  ]
+}
+
+const MOST_NAMES = 10
+
+function namesOf(what: string, names: readonly string[]): string {
+  if (names.length === 0) return ''
+  const shown = names.slice(0, MOST_NAMES).map((name) => `"${name}"`)
+  const more = names.length > MOST_NAMES ? ` and ${names.length - MOST_NAMES} more` : ''
+  return `${what}${names.length > 1 ? 's' : ''} ${shown.join(', ')}${more}`
 }

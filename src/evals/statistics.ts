@@ -26,6 +26,8 @@ export interface Comparison {
    */
   readonly smallest: number | null
   readonly n: number
+  /** Number of cases whose scores differ. */
+  readonly differing: number
 }
 
 const DRAWS = 10_000
@@ -94,7 +96,20 @@ export function comparisonOf(before: readonly number[], now: readonly number[]):
     p: signFlip(differing),
     smallest: isSeen ? Math.min(1, (Z_95 + Z_80) * error) : null,
     n,
+    differing: differing.length,
   }
+}
+
+/**
+ * Returns how many cases have to differ before a comparison can find anything at `alpha`; undefined: no number does.
+ * `chances`: those of all comparisons, before `holm`; `at`: the comparison among them.
+ */
+export function fewestFound(chances: readonly number[], at: number, alpha: number): number | undefined {
+  for (let n = 0; n <= MOST_EXACT + 1; n++) {
+    const least = n > MOST_EXACT ? 1 / (DRAWS + 1) : Math.min(1, 2 ** (1 - n)) // all differ in one direction
+    if (holm(chances.with(at, least))[at]! < alpha) return n
+  }
+  return undefined
 }
 
 /** Returns how often random signs give a sum as large as that of the differences. */

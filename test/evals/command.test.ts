@@ -46,7 +46,10 @@ t.test('it reports, writes reports, and compares with them', async (t) => {
   t.match(JSON.parse(readFileSync(join(folder, 'r.json'), 'utf8')), [{ name: 'desk', verdict: 'passed' }])
   t.match(readFileSync(join(folder, 'r.xml'), 'utf8'), '<testcase classname="desk" name="a, repeat 2"')
   const second = await evaluate(folder, '--against', 'r.json', '--tag', 'x')
-  t.match(second, { code: 0, stdout: /before: \+0\.000 .*too few cases differ to say more/ })
+  t.match(second, {
+    code: 0,
+    stdout: /before: \+0\.000 .*\n.*with 0 differing cases of 1 no difference can be found at alpha 0\.05/,
+  })
   const html = ['--case', '2', '--html', 'r.html']
   for (const against of ['desk.eval.mjs', 'r.json']) {
     const third = await evaluate(folder, '--against', against, ...html)
@@ -64,6 +67,11 @@ t.test('the exit code says what has failed, and what is broken', async (t) => {
       /^$/,
     ],
     [`defineEval({ team, cases: ${CASES}, scorers: [{ scorer: exact(), atLeast: 1 }] })`, 1, /at least 1 is wanted/],
+    [
+      `defineEval({ team, cases: [{ input: 'Hi.' }], scorers: [{ scorer: exact(), atLeast: 1 }] })`,
+      2,
+      /null for all 1/,
+    ],
     [`defineEval({ team: { ...team, agents: [] }, cases: ${CASES} })`, 2, /broken/],
     [
       `[{ team, cases: ${CASES} }, { team, name: 'b', cases: ${CASES}, gates: [gate('no', () => false)] }]`,
@@ -121,7 +129,10 @@ t.test('a case that failed is rehearsed as printed, and the worst seed shows wha
     return defineEval({ name: 'till', team, cases: [{ id: 'a', input: 'one' }], gates: [called('pay', { times: ${times} })] })
   })()`
   const folder = write(t, suite('{ max: 1 }'))
-  t.match(await evaluate(folder, '--record', 'tapes'), { code: 0, stdout: /ok {3}called pay: 1 of 1\n$/ })
+  t.match(await evaluate(folder, '--record', 'tapes'), {
+    code: 0,
+    stdout: /ok {3}called pay \(times: at most 1\): 1 of 1\n$/,
+  })
   const seeded = await evaluate(folder, '--playback', 'tapes', '--seeds', '30', '--faults', 'crash')
   t.match(seeded, {
     code: 1,
@@ -133,12 +144,12 @@ t.test('a case that failed is rehearsed as printed, and the worst seed shows wha
   ])
   const wrong = write(t, suite('0'))
   const failed = await evaluate(wrong, '--repeats', '2')
-  t.match(failed, { code: 1, stdout: /FAIL called pay: 0 of 2\n.*\n {2}Rehearse case "a":\n/ })
+  t.match(failed, { code: 1, stdout: /FAIL called pay \(times: 0\): 0 of 2\n.*\n {2}Rehearse case "a":\n/ })
   const again = await evaluate(wrong, '--repeats', '2', '--record', 'tapes')
   t.match(again.stdout, / {4}npx dramatis rehearse desk\.eval\.mjs --case a --playback tapes\n$/)
   t.match(await printed(wrong, failed.stdout), [
-    { code: 1, stdout: /FAIL called pay: 0 of 1/ },
-    { code: 1, stdout: /FAIL called pay: 0 of 100/, stderr: '' },
+    { code: 1, stdout: /FAIL called pay \(times: 0\): 0 of 1/ },
+    { code: 1, stdout: /FAIL called pay \(times: 0\): 0 of 100/, stderr: '' },
   ])
 })
 

@@ -132,6 +132,11 @@ t.test('cases that differ from before stand side by side, the largest difference
   t.equal(second?.querySelectorAll('h3').length, 0)
   t.match(document.querySelector('table')?.textContent, /before 1\.000[\s\S]*difference -0\.250 \(95 %: -\d/)
   t.equal(document.querySelector('svg')?.querySelectorAll('circle').length, 2)
+  const notes = [...document.querySelectorAll('section:first-of-type > .quiet')].map(({ textContent }) => textContent)
+  t.match(notes.slice(1), [
+    /"exact": with 1 differing cases of 4 no difference can be found/,
+    /not compared: score "new"/,
+  ])
   t.equal(document.querySelectorAll('section').length, 2)
 })
 

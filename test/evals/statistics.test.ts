@@ -1,6 +1,6 @@
 /** Statistics of scores, by simulation: what is found where nothing is, and what is found where something is. */
 import t from 'tap'
-import { agreementOf, comparisonOf, holm, intervalOf, meanOf } from '../../src/evals/statistics.ts'
+import { agreementOf, comparisonOf, fewestFound, holm, intervalOf, meanOf } from '../../src/evals/statistics.ts'
 import { seededRandom } from '../../src/shared/random.ts'
 import { howMany } from '../how-many.ts'
 
@@ -69,7 +69,11 @@ t.test('small numbers are told as they are', async (t) => {
   t.match(intervalOf([1, 1, 1]), { mean: 1, high: 1, n: 3, method: 'wilson' })
   t.ok(intervalOf([1, 1, 1]).low < 0.5)
   t.match(comparisonOf([0.5, 0.5], [0.5, 0.5]), { difference: 0, low: 0, high: 0, p: 1, smallest: null })
-  t.match(comparisonOf([0, 0, 0], [1, 1, 1]), { difference: 1, p: 0.25, smallest: null })
+  t.match(comparisonOf([0, 0, 0, 1], [1, 1, 1, 1]), { difference: 0.75, p: 0.25, smallest: null, differing: 3 })
+  t.equal(fewestFound([1], 0, 0.05), 6)
+  t.equal(fewestFound([1], 0, 0), undefined)
+  t.equal(fewestFound([1, 0.01], 0, 0.05), 6, 'the other one is found, so this is corrected for itself alone')
+  t.equal(fewestFound([1, 0.9], 0, 0.05), 7, 'corrected for two')
   t.equal(comparisonOf(Array(6).fill(0), Array(6).fill(1)).p, 2 / 64)
   t.same(comparisonOf([0.1, 0.4], [0.3, 0.2]), comparisonOf([0.1, 0.4], [0.3, 0.2]))
 })

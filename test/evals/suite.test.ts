@@ -15,6 +15,7 @@ import {
   describeEval,
   type EvalSuite,
   evalRun,
+  evalText,
   exact,
   expectRun,
   type Gate,
@@ -169,8 +170,19 @@ const gates: [title: string, gate: Gate, wrong: RegExp | null][] = [
   ['nobody asked', askedPeople(0), null],
   ['in a schema', answers(z.object({ done: z.string() })), null],
   ['of my own', gate('mine', ({ output }) => output === '{"done":"lamp"}'), null],
-  ['called by another', called('find', { agent: 'bob' }), /"find" was called 0 times; wanted: at least 1\./],
-  ['with another input', called('find', { input: { what: 'bed' } }), /seen: ann with \{"what":"lamp"\}/],
+  [
+    'called by another',
+    called('find', { agent: 'bob' }),
+    /"find" was called 0 times by bob; wanted: at least 1 \(seen: ann/,
+  ],
+  [
+    'with another input',
+    called('find', { input: { what: /^bed/ } }),
+    /called 0 times with \{"what":"\/\^bed\/"\}; wanted: at least 1 \(seen: ann with \{"what":"lamp"\}\)\./,
+  ],
+  ['mistyped', called('fnd'), /"fnd" was called 0 times; wanted: at least 1\. Did you mean "find"\?/],
+  ['far from all', called('pay'), /"pay" was called 0 times; wanted: at least 1\.$/],
+  ['at most', called('find', { times: { max: 0 } }), /1 times; wanted: 0/],
   ['too often', called('find', { times: { min: 2, max: 3 } }), /1 times; wanted: 2 to 3/],
   ['called all the same', notCalled('find'), /1 times; wanted: 0/],
   [
@@ -193,6 +205,11 @@ t.test('gates hold, or say what was wrong', async (t) => {
     if (wrong) t.match(said, wrong, title)
     else t.equal(said, null, title)
   }
+  const alike = [called('find', { times: { max: 1 } }), called('find', { input: { what: 'bed' } }), called('find')]
+  t.same(
+    alike.map(({ name }) => name),
+    ['called find (times: at most 1)', 'called find with {"what":"bed"}', 'called find'],
+  )
   await t.rejects(expectRun(run, called('pay'), notCalled('find')), /called pay: .*\nnot called find: .*\nSeen: /)
   await expectRun(run, called('find'))
 })
@@ -253,7 +270,10 @@ t.test('a suite passes or fails by its gates and scores', async (t) => {
   const low = await outcome({ cases, scorers: [{ scorer: exact(), atLeast: 0.3 }] })
   t.match(low, { verdict: 'failed', reasons: [/"exact" is 0\.500, and with 95 % not below 0\.0\d\d; at least 0\.3/] })
   const none = await outcome({ scorers: [{ scorer: exact(), atLeast: 0.3 }] })
-  t.match(none, { verdict: 'failed', reasons: [/"exact" is that of no case/] })
+  t.match(none, { verdict: 'broken', reasons: [/No case has a score of "exact", of which at least 0\.3 is wanted/] })
+  const silent = await outcome({ scorers: [exact()] })
+  t.equal(silent.verdict, 'passed')
+  t.match(evalText(silent), /^ {2}exact: no case has a score \(null for all 1\)$/m)
   const wrong = await outcome({ cases: [{ id: 'a', input: 'yes', gates: [called('pay')] }, cases[1]!] })
   t.match(wrong.reasons, [
     /Gate "called pay" held in 0 of 1 runs\. First: case "a", repeat 1: "pay" was called 0 times/,
@@ -273,7 +293,36 @@ t.test('a score is compared with that of an earlier report, or of another suite'
   t.equal((await outcome({ cases, scorers }, { against: before, margin: 1 })).verdict, 'passed')
   const other = await outcome({ cases: [{ id: 'other', input: 'yes' }], scorers }, { against: before })
   t.match(other.reasons, [/has no case and score of this suite/])
+  t.notMatch(evalText(worse), /too few|no difference can be found/)
   t.equal((await outcome({ cases: better, scorers }, { against: { team, cases, scorers } })).verdict, 'passed')
+})
+
+t.test('a comparison says what it cannot find, and what it has left out', async (t) => {
+  const cases = ['a', 'b', 'c', 'd'].map((id) => ({ id, input: 'yes', expected: 'yes' }))
+  const worse = cases.map((each) => ({ ...each, input: 'no' }))
+  const before = await outcome({ cases, scorers: [exact()] })
+  const notesOf = async (suite: Partial<EvalSuite>, options = {}) => {
+    const report = await outcome({ scorers: [exact()], ...suite }, { against: before, alpha: 0.3, ...options })
+    for (const note of report.notes) t.ok(evalText(report).includes(note))
+    return report.notes.map((note) => note.replace(/ Gates or atLeast decide\.$/, ''))
+  }
+  const changed = 'Compared, but with another input or `expected` than before:'
+  t.same(await notesOf({ cases }), [])
+  t.same(await notesOf({ cases }, { only: { cases: ['a', 'b'] }, alpha: undefined }), [
+    'Score "exact": with 0 differing cases of 2 no difference can be found at alpha 0.05: at least 6 are needed.',
+  ])
+  const [first, ...others] = before.results
+  const secret = { ...first!, run: { ...first!.run, case: { ...first!.run.case, input: '[redacted]' } } }
+  const against = { ...before, results: [secret, ...others] }
+  t.same(await notesOf({ cases: [...worse.slice(0, 2), ...cases.slice(2)] }, { against }), [
+    'Score "exact": with 2 differing cases of 4 no difference can be found at alpha 0.3: at least 3 are needed.',
+    `${changed} case "b".`,
+  ])
+  t.same(await notesOf({ cases: worse }), [`${changed} cases "a", "b", "c", "d".`])
+  const another = [...cases.slice(2), { id: 'new', input: 'yes' }]
+  t.same(await notesOf({ cases: another, scorers: [matches(/yes/)] }), [
+    'Not in both, so not compared: scores "exact", "matches /yes/"; cases "a", "b", "new".',
+  ])
 })
 
 t.test('a scorer asks the models of the suite', async (t) => {
@@ -338,6 +387,17 @@ t.test('what cannot be played breaks a suite', async (t) => {
       'a scorer that throws',
       { scorers: [scorer('mine', () => Promise.reject(new Error('No.')))] },
       /Case "[12]": .*No\./,
+    ],
+    [
+      'a gate that throws',
+      {
+        gates: [
+          gate('mine', () => {
+            throw new TypeError('No.')
+          }),
+        ],
+      },
+      /^Case "[12]", gate "mine": .*No\./,
     ],
     ['a budget', { budget: { tokens: 9 } }, /has used 10 tokens; its budget is 9/],
   ]

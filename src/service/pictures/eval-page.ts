@@ -73,7 +73,7 @@ ${all.map(suiteOf)}
 }
 
 function suiteOf({ report, before, again }: ShownReport): Html {
-  const { name, verdict, reasons, gates, tokens, money, results } = report
+  const { name, verdict, reasons, notes, gates, tokens, money, results } = report
   const all = casesOf(report, before)
   const shown = all.slice(0, MOST_CASES)
   const known = [`${all.length} cases`, `${results.length} runs`, `${tokens} tokens`]
@@ -82,6 +82,7 @@ function suiteOf({ report, before, again }: ShownReport): Html {
 <h1><span class="${verdict}">${verdict}</span> ${name}</h1>
 <p class="quiet">${known.join(' · ')}</p>
 ${reasons.length > 0 && html`<ul class="reasons">${reasons.map((reason) => html`<li>${cut(reason)}</li>`)}</ul>`}
+${notes.map((note) => html`<p class="quiet">${cut(note)}</p>`)}
 <h2>Scores</h2>
 ${scoresOf(report, before)}
 <h2>Gates</h2>
@@ -107,7 +108,7 @@ function scoresOf({ scores, judges, compared }: EvalReport, before: EvalReport |
 ${
   change &&
   html`<div>difference ${signed(change.difference)} (95 %: ${signed(change.low)} to ${signed(change.high)}, p ${change.p.toFixed(3)})</div>
-<div class="quiet">${change.smallest === null ? 'too few cases differ to say more' : `a difference of ${change.smallest.toFixed(3)} would have been seen in 80 %`}</div>`
+${change.smallest !== null && html`<div class="quiet">a difference of ${change.smallest.toFixed(3)} would have been seen in 80 %</div>`}`
 }</td></tr>`
   })
   return rows.length === 0 ? html`<p class="quiet">None.</p>` : html`<table>${rows}</table>`
