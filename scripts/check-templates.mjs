@@ -6,7 +6,7 @@
  *
  * `npm run test:packed` does it with the tarball that it has.
  */
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -125,7 +125,8 @@ export async function checkTemplates(home, tarball) {
     await withServer(project('desk'), ['server.js'], tokens, async (second) => {
       const headers = as(tokens.STAFF_TOKEN)
       const { questions } = await (await fetch(`${second.url}/api/questions`, { headers })).json()
-      const [{ taskId, questionId, digest }] = questions
+      const [{ taskId, questionId, digest, text }] = questions
+      expect(text, 'kettle') // who agrees sees what is paid back
       const agree = () =>
         fetch(`${second.url}/api/tasks/${taskId}/answers`, {
           method: 'POST',
@@ -167,6 +168,12 @@ export async function checkTemplates(home, tarball) {
       const report = readFileSync(join(cwd, 'report.md'), 'utf8')
       const missed = names.filter((name) => report.split(`- ${name}:`).length !== 2)
       if (missed.length > 0) throw new Error(`not once in the report: ${missed.join(', ')}`)
+      expect(run(process.execPath, ['dist/night.js'], options), 'is over already')
+      // a night that has failed is begun anew
+      const fails = { ...options, env: { ...env, DOCUMENTS: 'later', LOG: 'log-of-failures' } }
+      expect(String(spawnSync(process.execPath, ['dist/night.js'], fails).status), '1')
+      mkdirSync(join(cwd, 'later'))
+      expect(run(process.execPath, ['dist/night.js'], fails), 'is written')
       return `${before} were read before, ${after} after`
     },
   )

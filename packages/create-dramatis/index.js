@@ -52,8 +52,7 @@ async function main() {
     const { folder, name } = given === undefined ? await placeFrom(asks) : place(given)
     const template = values.template ?? (await templateFrom(asks))
     make(folder, name, template, values.js === true)
-    const isInstalled = !values['no-install'] && install(folder)
-    say(folder, template, isInstalled)
+    if (values['no-install'] || install(folder)) say(folder, template, !values['no-install'])
   } finally {
     asks?.close()
   }

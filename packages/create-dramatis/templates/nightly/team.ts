@@ -1,5 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { defineTeam } from 'dramatis'
 
 /** Reads each document of the folder once, also if the process dies meanwhile, and makes one report of all. */
@@ -13,8 +14,9 @@ export default defineTeam({
       const names = await script.step('list', async () => (await readdir(folder)).sort(), once)
       const lines = []
       for (const name of names) {
-        const read = () => {
+        const read = async () => {
           console.log(`reading ${name}`)
+          await setTimeout(Number(process.env.PAUSE_MS ?? 0)) // room to kill it half-way
           return readFile(join(folder, name), 'utf8')
         }
         const text = await script.step(`read ${name}`, read, once)

@@ -1,4 +1,5 @@
 /** The team as a service: /api, /v1 of OpenAI, /mcp, probes, and the dashboard. */
+import './env.js'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { createTeam } from 'dramatis'
