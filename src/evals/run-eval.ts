@@ -5,13 +5,12 @@ import type { Fault } from '../rehearsal.ts'
 import { amountOf, Prices } from '../runtime/settings/money.ts'
 import { isObject, refused, refusedAs } from '../shared/checks.ts'
 import { DramatisError, describe } from '../shared/errors.ts'
-import { REDACTED } from '../shared/thrown.ts'
-import { own } from '../shared/values.ts'
 import { playCase } from './case-run.ts'
+import { changesSince, comparedWith, meansOf } from './comparison.ts'
 import { succeeded } from './gates.ts'
 import { eachOf, Judge, type JudgeLabel, type JudgeTrust, judgesOf } from './judge.ts'
 import { type Player, type SeedsReport, seedsReport, tapesOf, turnText } from './seeds.ts'
-import { type Comparison, comparisonOf, fewestFound, holm, type Interval, intervalOf, meanOf } from './statistics.ts'
+import { type Comparison, type Interval, intervalOf } from './statistics.ts'
 import {
   type CaseResult,
   type EvalRun,
@@ -156,14 +155,12 @@ class Played {
 
   async all(signal = new AbortController().signal): Promise<void> {
     const { cases, concurrency } = this.#suite
-    const left = this.#player.turns.flatMap((turn) => cases.map((each, of) => ({ each, of, turn }))).reverse()
-    const worker = async () => {
-      for (let next = left.pop(); next && this.#broken.length === 0; next = left.pop()) {
-        signal.throwIfAborted()
-        await this.#one(next.each, next.of, next.turn, signal)
-      }
-    }
-    await Promise.all(Array.from({ length: concurrency }, worker))
+    const plays = this.#player.turns.flatMap((turn) => cases.map((each, of) => ({ each, of, turn })))
+    await eachOf(plays, concurrency, async ({ each, of, turn }) => {
+      if (this.#broken.length > 0) return
+      signal.throwIfAborted()
+      await this.#one(each, of, turn, signal)
+    })
     const { asks } = this.#player
     if (asks && asks.untaped > MOST_UNTAPED * asks.asked)
       this.#broken.push(
@@ -288,8 +285,13 @@ class Played {
     }
     const names = scorers.map(({ scorer }) => scorer.name)
     const trusted = names.filter((name) => !untrusted.has(name))
-    const { compared: decides = {}, notes = [] } = before ? comparedWith(before, results, trusted, bounds.alpha) : {}
-    const compared = before && { ...decides, ...comparedWith(before, results, [...untrusted], bounds.alpha).compared }
+    const { compared: decides = {}, notes = [] } = before
+      ? comparedWith(before.results, results, trusted, bounds.alpha)
+      : {}
+    const compared = before && {
+      ...decides,
+      ...comparedWith(before.results, results, [...untrusted], bounds.alpha).compared,
+    }
     if (before && compared && !isBroken) {
       const scorers = new Set([...Object.keys(before.scores), ...intervals.keys()])
       const alone = [...scorers].filter((scorer) => !Object.hasOwn(compared, scorer))
@@ -366,85 +368,4 @@ function gatesOf(results: readonly CaseResult[]): EvalReport['gates'] {
       gates.set(name, gate)
     }
   return Object.fromEntries(gates)
-}
-
-/** Returns the mean of a score over the repeats of each case that has it. */
-function meansOf(results: readonly CaseResult[], scorer: string): Map<string, number> {
-  const ofCases = new Map<string, number[]>()
-  for (const { run, scores } of results) {
-    const score = own<{ score: number | null }>(scores, scorer)?.score
-    if (score != null) ofCases.set(run.case.id, [...(ofCases.get(run.case.id) ?? []), score])
-  }
-  return new Map([...ofCases].map(([id, all]) => [id, meanOf(all)]))
-}
-
-function comparedWith(
-  before: EvalReport,
-  results: readonly CaseResult[],
-  scorers: readonly string[],
-  alpha: number,
-): { compared: Record<string, Comparison>; notes: string[] } {
-  const all: [scorer: string, Comparison][] = []
-  for (const scorer of scorers) {
-    const [old, now] = [meansOf(before.results, scorer), meansOf(results, scorer)]
-    const ids = [...now.keys()].filter((id) => old.has(id))
-    if (ids.length > 0)
-      all.push([
-        scorer,
-        comparisonOf(
-          ids.map((id) => old.get(id)!),
-          ids.map((id) => now.get(id)!),
-        ),
-      ])
-  }
-  const alone = all.map(([, { p }]) => p)
-  const chances = holm(alone)
-  const notes = all.flatMap(([scorer, { n, differing }], at) => {
-    const needed = fewestFound(alone, at, alpha) ?? Number.POSITIVE_INFINITY
-    if (differing >= needed || (differing === 0 && n >= needed)) return []
-    const enough = needed === Number.POSITIVE_INFINITY ? 'no number is enough' : `at least ${needed} are needed`
-    return [
-      `Score "${scorer}": with ${differing} differing cases of ${n} no difference can be found at alpha ${alpha}: ${enough}. Gates or atLeast decide.`,
-    ]
-  })
-  const compared = Object.fromEntries(all.map(([scorer, each], at) => [scorer, { ...each, p: chances[at]! }]))
-  return { compared, notes }
-}
-
-/** Says what is not compared, and what is compared though it is another. `scorers`: those that are not compared. */
-function changesSince(
-  before: readonly CaseResult[],
-  results: readonly CaseResult[],
-  known: ReadonlySet<string>,
-  scorers: readonly string[],
-): string[] {
-  const textsOf = (all: readonly CaseResult[]) =>
-    new Map(all.map(({ run: { case: each } }) => [each.id, JSON.stringify([each.input, each.expected])]))
-  const [old, now] = [textsOf(before), textsOf(results)]
-  const cases = [...old.keys()].filter((id) => !known.has(id)).concat([...now.keys()].filter((id) => !old.has(id)))
-  // A report has no secrets: whether such a case has changed is not known.
-  const changed = [...now].filter(
-    ([id, text]) => ![text, undefined].includes(old.get(id)) && !old.get(id)!.includes(REDACTED),
-  )
-  const alone = [namesOf('score', scorers), namesOf('case', cases)].filter((text) => text !== '')
-  return [
-    ...(alone.length > 0 ? [`Not in both, so not compared: ${alone.join('; ')}.`] : []),
-    ...(changed.length > 0
-      ? [
-          `Compared, but with another input or \`expected\` than before: ${namesOf(
-            'case',
-            changed.map(([id]) => id),
-          )}.`,
-        ]
-      : []),
-  ]
-}
-
-const MOST_NAMES = 10
-
-function namesOf(what: string, names: readonly string[]): string {
-  if (names.length === 0) return ''
-  const shown = names.slice(0, MOST_NAMES).map((name) => `"${name}"`)
-  const more = names.length > MOST_NAMES ? ` and ${names.length - MOST_NAMES} more` : ''
-  return `${what}${names.length > 1 ? 's' : ''} ${shown.join(', ')}${more}`
 }

@@ -133,8 +133,8 @@ export interface A2aOptions {
    */
   securitySchemes?: Readonly<Record<string, object>>
   /**
-   * Tells URLs that clients name how their tasks stand (push notifications). true: any at a public address, by https. A
-   * list of origins: those alone, wherever they are. Default: false.
+   * Push notifications: URLs that clients name are told how their tasks stand. true: any at a public address, by https.
+   * A list of origins: those alone, wherever they are. Default: false.
    */
   push?: boolean | readonly string[]
 }
