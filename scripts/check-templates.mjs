@@ -215,7 +215,7 @@ if (import.meta.url === pathToFileURL(process.argv[1]).href) {
   const pack = () =>
     join(
       home,
-      run('npm', ['pack', '--pack-destination', home, '--loglevel=error'], {
+      run('npm', ['pack', '--silent', '--pack-destination', home], {
         cwd: root,
         timeout: installLimitMs,
       }).trim(),
