@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t from 'tap'
 import { createTeam, loadTeam } from '../../src/index.ts'
+import { testTeam } from '../../src/testing.ts'
 import { compiled, plays, run, stranger } from './stranger.ts'
 
 // Agents, tools, protocols and teams that a compiler made CommonJS.
@@ -69,6 +70,36 @@ t.test('a team file that is CommonJS by hand is played, and rehearsed', async (t
       agents: [{ name: 'ann', module: require.resolve('./plain.js') }], orchestration: { strategy: 'sequential' } }`,
   }
   await plays(t, join(stranger(t, files, 'commonjs'), 'team.js'), 'plain')
+})
+
+t.test('in one thread, a module may require what another one imports', async (t) => {
+  const folder = stranger(t, {
+    'soft.js': `import { defineTool } from 'dramatis'
+      import { z } from 'zod'
+      export const word = 'shared'
+      export default defineTool({ name: 'soft', description: 'soft', input: z.object({}), run: () => word })`,
+    'loud.cjs': `const { word } = require('./soft.js')
+      const { defineTool } = require('dramatis')
+      const { z } = require('zod')
+      module.exports = defineTool({ name: 'loud', description: 'loud', input: z.object({}), run: () => word.toUpperCase() })`,
+    'caller.js': `import { defineAgent } from 'dramatis'
+      export default defineAgent({
+        receive: async (_, context) => [await context.tool('soft', {}), await context.tool('loud', {})].join(' '),
+      })`,
+  })
+  const at = (name: string) => pathToFileURL(join(folder, name))
+  const agents = [
+    {
+      name: 'ann',
+      module: at('caller.js'),
+      tools: ['soft.js', 'loud.cjs'].map((name) => ({ module: at(name) })),
+    },
+  ]
+  const options = { agents, orchestration: { strategy: 'sequential' } } as const
+  for (const team of [createTeam(options), testTeam(options, {})]) {
+    t.equal((await team.execute('go')).finalOutput, 'shared SHARED')
+    await team.close()
+  }
 })
 
 // Agents, tools and protocols that are named by the ending of their source, or by that of what a compiler makes of

@@ -196,6 +196,18 @@ export function exportsOfRequired(exported: unknown): Exports {
   return isCompiled(exported) ? exported : { ...Object(exported), default: exported }
 }
 
+export type Imports = (href: string) => Promise<Exports>
+
+/** Imports one module after the other: Node 20 refuses a `require` of an ES module that another import is loading. */
+export function oneByOne(imports: Imports): Imports {
+  let last: Promise<unknown> = Promise.resolve()
+  return (href) => {
+    const next = last.then(() => imports(href))
+    last = next.catch(() => undefined)
+    return next
+  }
+}
+
 function isCompiled(exported: unknown): exported is Exports {
   return typeof exported === 'object' && exported !== null && Reflect.get(exported, '__esModule') === true
 }

@@ -15,6 +15,7 @@ import {
   type Exports,
   exportsOf,
   handlersOf,
+  type Imports,
 } from '../definition/definition.ts'
 import type { ThreadPort } from '../turn/link.ts'
 import { modelAgent } from '../turn/model-agent.ts'
@@ -23,11 +24,6 @@ import { remoteAgent } from '../turn/remote-agent.ts'
 import { toolIn } from '../turn/run-tool.ts'
 import { type LoadedTool, Toolbox } from '../turn/toolbox.ts'
 import { AgentLoop, startFailure } from './loop.ts'
-
-/** Provided by thread-boot.cjs. */
-declare const importModule: Imports
-
-type Imports = (href: string) => Promise<Exports>
 
 /** Code of the agent, as its modules export it. */
 interface Loaded {
@@ -41,7 +37,7 @@ export class Resident {
   #loaded: Promise<Loaded> | undefined
   #loop: AgentLoop | undefined
 
-  constructor(port: ThreadPort, imports: Imports = importModule) {
+  constructor(port: ThreadPort, imports: Imports) {
     this.#port = port
     this.#imports = imports
   }
@@ -108,9 +104,7 @@ async function loadAll(assignment: CodeAssignment, imports: Imports): Promise<Lo
   const { tools } = assignment
   if (tools.modules.some(({ bundled }) => bundled)) process.setSourceMapsEnabled(true)
   const handlers = await handlersFor(assignment, imports)
-  const loaded: LoadedTool[] = []
-  // Side by side, a CommonJS tool could require what another is importing, and Node refuses that.
-  for (const code of tools.modules) loaded.push(await loadTool(code, imports))
+  const loaded = await Promise.all(tools.modules.map((code) => loadTool(code, imports)))
   return { handlers, toolbox: new Toolbox(tools, loaded) }
 }
 

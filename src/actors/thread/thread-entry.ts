@@ -9,7 +9,7 @@ import { type Scheduler, systemClock } from '../../shared/clock.ts'
 import * as errors from '../../shared/errors.ts'
 import { type CodeAssignment, OWN_SEAT, type Seat, type ThreadControl } from '../definition/assignment.ts'
 import { toolParts } from '../definition/content.ts'
-import { agentRef, defineAgent } from '../definition/definition.ts'
+import { agentRef, defineAgent, type Imports, oneByOne } from '../definition/definition.ts'
 import { defineProtocol } from '../definition/protocol.ts'
 import { defineTool } from '../definition/tool.ts'
 import { reportGrantsAlone } from '../turn/granted.ts'
@@ -20,7 +20,7 @@ import { downloadsFrom } from '../turn/run-views.ts'
 import { playFirstTurn, Resident } from './resident.ts'
 
 /** Provided by thread-boot.cjs. */
-declare const importModule: (href: string) => Promise<unknown>
+declare const importModule: Imports
 declare const hasPlayed: (() => void) | undefined
 
 if (!parentPort) throw new Error('This file is the entry of an agent thread; it is started by the runtime.')
@@ -89,18 +89,19 @@ function sharedPort({ number, atWork }: Seat): ThreadPort {
   }
 }
 
+const imports = oneByOne(importModule)
 const residents = new Map<number, Resident>()
 
 function residentOf({ seat }: CodeAssignment): Resident {
   const number = seat?.number ?? OWN_SEAT
-  const resident = residents.get(number) ?? new Resident(seat ? sharedPort(seat) : ownPort)
+  const resident = residents.get(number) ?? new Resident(seat ? sharedPort(seat) : ownPort, imports)
   residents.set(number, resident)
   return resident
 }
 
 const control: ThreadControl = {
   async warmUp(href) {
-    await importModule(href)
+    await imports(href)
   },
   load: (assignment) => residentOf(assignment).load(assignment),
   start: (assignment) => residentOf(assignment).start(assignment),

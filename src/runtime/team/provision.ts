@@ -8,6 +8,7 @@ import {
   type AgentHandlers,
   type Exports,
   exportsOf,
+  oneByOne,
 } from '../../actors/definition/definition.ts'
 import type { ModelClient } from '../../actors/definition/model.ts'
 import type { Protocol } from '../../actors/definition/protocol.ts'
@@ -96,6 +97,7 @@ export class Provision implements Provisioning {
   readonly #spawner: Spawner
   readonly #shared: SharedThreads
   readonly #supervisor: () => Supervisor
+  readonly #imports = oneByOne((href) => import(href))
 
   constructor(
     settings: TeamSettings,
@@ -217,7 +219,7 @@ export class Provision implements Provisioning {
     const { href, ...found } = await loadable(place.specifier, place.option, { host: true, from })
     const code = { ...tool, ...found, module: href }
     try {
-      return { exports: exportsOf((await import(href)) as Exports), code }
+      return { exports: exportsOf(await this.#imports(href)), code }
     } catch (error) {
       if (!settings || error instanceof ConfigurationError) throw error
       throw await importFailure(settings, code, new ConfigurationError(describe(error), {}, error))
