@@ -1,14 +1,15 @@
 /** Looks at a cluster without being a member of it: for who operates it. */
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
-import type { SeenCluster, SeenShard } from '../runtime/cluster/cluster-store.ts'
+import { type ClusterAt, type SeenCluster, type SeenShard, TIMES } from '../runtime/cluster/cluster-store.ts'
+import type { StoredBlock } from '../runtime/store/log-files.ts'
 import { systemClock } from '../shared/clock.ts'
 import { Brokers } from './brokers.ts'
-import { ANSWER_MS, type Beat } from './members.ts'
-import { claimIn } from './shard-log.ts'
+import { ANSWER_MS, type Beat, Members } from './members.ts'
+import { claimIn, JetStreamLog } from './shard-log.ts'
 
 /** @throws ConfigurationError, ClusterUnreachableError */
-export async function lookAt({ url, name = 'default' }: { url: string; name?: string }): Promise<SeenCluster> {
+export async function lookAt({ url, name }: ClusterAt): Promise<SeenCluster> {
   const brokers = new Brokers({ url, cluster: name, replicas: 1, warn() {} })
   await brokers.connect()
   try {
@@ -43,6 +44,22 @@ export async function lookAt({ url, name = 'default' }: { url: string; name?: st
       shards,
       names: [...new Set([...names, name])],
     }
+  } finally {
+    await brokers.leave()
+  }
+}
+
+/**
+ * Yields the blocks of a shard, as far as its log goes now, beside its owner.
+ *
+ * @throws ConfigurationError, ClusterUnreachableError, LogCorruptError
+ */
+export async function* readShard({ url, name }: ClusterAt, shard: number): AsyncGenerator<StoredBlock> {
+  const brokers = new Brokers({ url, cluster: name, replicas: 1, warn() {} })
+  await brokers.connect()
+  try {
+    const log = new JetStreamLog(brokers, new Members(brokers, TIMES, () => []), shard, () => {})
+    yield* log.look()
   } finally {
     await brokers.leave()
   }

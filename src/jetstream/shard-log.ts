@@ -108,6 +108,14 @@ export class JetStreamLog implements ShardLog {
     if (next.header.get(INCARNATION) !== String(this.#incarnation)) this.#lose(this.#taken())
   }
 
+  /** Yields the blocks of a log that somebody else has, as far as it goes now. */
+  async *look(): AsyncGenerator<StoredBlock> {
+    const { state } = (await this.#brokers.stateOf(this.#stream)) ?? {}
+    if (!state) return
+    ;[this.#first, this.#last] = [Math.max(1, state.first_seq), state.last_seq]
+    yield* this.read()
+  }
+
   async *read(options: ReadOptions = {}): AsyncGenerator<StoredBlock> {
     const { from = 0, signal } = options
     const until = this.#last
@@ -247,6 +255,8 @@ export class JetStreamLog implements ShardLog {
   async #insistOn(seq: number): Promise<StoredMsg | undefined> {
     for (let tries = 0; tries < READ_TRIES; tries++) {
       const message = await this.#brokers.patiently(() => this.#messageAt(seq))
+      if (!message && this.state === 'new')
+        this.#first = (await this.#brokers.stateOf(this.#stream))?.state.first_seq ?? seq + 1
       if (message || seq < this.#first) return message
       await systemClock.sleep(PAUSE_MS) // a broker that led before answers, and is behind
     }

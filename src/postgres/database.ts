@@ -5,6 +5,7 @@
 import { randomInt } from 'node:crypto'
 import { hostname } from 'node:os'
 import type pg from 'pg'
+import { withoutSecrets } from '../runtime/cluster/address.ts'
 import type { ClusterTimes, NewMember } from '../runtime/cluster/cluster-store.ts'
 import { systemClock } from '../shared/clock.ts'
 import {
@@ -562,11 +563,6 @@ export function hostsOf(url: string): string[] {
       },
     )
   return hosts.split(',').map((host) => head + host + rest)
-}
-
-/** An address without its password, for people. */
-function withoutSecrets(url: string): string {
-  return url.replace(/^(\w+:\/\/)[^@/]*@/, '$1').replace(/([?&]password=)[^&]*/, '$1...')
 }
 
 export function unreachable(url: string, error: unknown): ClusterUnreachableError {

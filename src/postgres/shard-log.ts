@@ -148,24 +148,8 @@ export class PostgresLog implements ShardLog {
     })
   }
 
-  async *read(options: ReadOptions = {}): AsyncGenerator<StoredBlock> {
-    const { from = 0, signal } = options
-    const until = this.#end
-    const first =
-      'select max(position)::float8 as at from dramatis.chunk where cluster = $1 and shard = $2 and position <= $3'
-    const begin = await this.#insist<{ at: number | null }>(first, [...this.#key, from])
-    let next = begin.rows[0]?.at ?? from
-    for (let limit = 1; next < until; limit = Math.min(2 * limit, CHUNKS_A_READ)) {
-      signal?.throwIfAborted() // who looks at the first block alone need not get many
-      const { rows } = await this.#insist<{ position: number; bytes: Buffer }>(CHUNKS, [...this.#key, next, limit])
-      if (rows.length === 0) return
-      for (const { position, bytes } of rows) {
-        if (position !== next && position > this.#first) throw this.#damaged(next)
-        const place = (at: number) => position + at
-        yield* blocksIn(bytes, options, place, (at) => this.#damaged(place(at)))
-        next = position + bytes.length
-      }
-    }
+  read(options: ReadOptions = {}): AsyncGenerator<StoredBlock> {
+    return readChunks(this.#asking, this.#key, { first: () => this.#first, until: this.#end }, options)
   }
 
   async dropBefore(position: Position): Promise<void> {
@@ -346,11 +330,37 @@ export class PostgresLog implements ShardLog {
     const { pid, host } = rows[0] ?? {}
     return new LogHeldError(`shard ${this.shard} is held by process ${pid} on ${host}`, { pid, host })
   }
+}
 
-  #damaged(position: Position): LogCorruptError {
-    return new LogCorruptError(`the log of shard ${this.shard} is damaged at byte ${position}`, { offset: position })
+type Ask = <Row extends object>(text: string, values: readonly unknown[]) => Promise<{ rows: Row[] }>
+
+/** Yields the blocks of a shard. `first`: the begin of its log, which its owner may give up while it is read. */
+export async function* readChunks(
+  ask: Ask,
+  key: readonly [cluster: string, shard: number],
+  { first, until }: { first(): number; until: number },
+  options: ReadOptions,
+): AsyncGenerator<StoredBlock> {
+  const { from = 0, signal } = options
+  const damaged = (offset: Position) =>
+    new LogCorruptError(`the log of shard ${key[1]} is damaged at byte ${offset}`, { offset })
+  const begin = await ask<{ at: number | null }>(BEGIN, [...key, from])
+  let next = begin.rows[0]?.at ?? from
+  for (let limit = 1; next < until; limit = Math.min(2 * limit, CHUNKS_A_READ)) {
+    signal?.throwIfAborted() // who looks at the first block alone need not get many
+    const { rows } = await ask<{ position: number; bytes: Buffer }>(CHUNKS, [...key, next, limit])
+    if (rows.length === 0) return
+    for (const { position, bytes } of rows) {
+      if (position !== next && position > first()) throw damaged(next)
+      const place = (at: number) => position + at
+      yield* blocksIn(bytes, options, place, (at) => damaged(place(at)))
+      next = position + bytes.length
+    }
   }
 }
+
+const BEGIN =
+  'select max(position)::float8 as at from dramatis.chunk where cluster = $1 and shard = $2 and position <= $3'
 
 /** Outcomes may be gone of which the log knows: all that is open is given again, and ends as the log has it. */
 const COMPARED = `with again as (

@@ -1,11 +1,49 @@
 /** HTTP from any process of a cluster: the owner of a run answers, whoever was asked. */
 import t from 'tap'
 import { PostgresServer, postgresFolder } from '../../examples/cluster-demo/postgres-server.ts'
+import { type Behind, mergedList, ofShard, pageOfShard } from '../../src/service/api/cluster-lists.ts'
 import { Haunted, haunting } from './haunted.ts'
 import { clusterTeam, idAt, type Served, served, sharedBy } from './served.ts'
 
 const bin = postgresFolder()
 process.env.SECRET = 'a secret of thirty-two characters'
+
+t.test('pages of a list follow each other, however many shards there are', async (t) => {
+  const SHARDS = 4_096
+  for (const [name, cursor, field, order] of [
+    ['listTasks', 'before', 'createdAt', 'newest'],
+    ['listDeadLetters', 'after', 'at', 'newest'],
+    ['listDeadLetters', 'after', 'at', 'oldest'],
+  ] as const) {
+    const items = name === 'listTasks' ? 'tasks' : 'letters'
+    const sign = order === 'newest' ? -1 : 1
+    // many begin in the same millisecond, in one shard and in several
+    const lists = Array.from({ length: SHARDS }, (_, shard) =>
+      Array.from({ length: shard % 4 }, (_, n) => ({ id: `${shard}-${n}`, at: 10 + ((shard + (n >> 1)) % 3) })).sort(
+        (one, other) => sign * (one.at - other.at),
+      ),
+    )
+    const shown: string[] = []
+    for (let next: string | undefined; ; ) {
+      const call = { name, query: { order, limit: 700, [cursor]: next } }
+      const parts = lists.map((all, shard) => {
+        const { query } = pageOfShard(call, shard) as { query: typeof call.query & Behind }
+        const from = all.findIndex(({ id }) => id === query[cursor]) + 1
+        const isBehind = ({ at }: { at: number }) => query.behind === undefined || sign * (at - query.behind) > 0
+        const left = all.slice(from).filter(isBehind)
+        const page = left.slice(0, query.limit).map(({ id, at }) => ({ id, [field]: new Date(at).toISOString() }))
+        return ofShard(call, { [items]: page, next: left.length > page.length ? 'more' : null }, shard)
+      })
+      const page = mergedList(call, parts) as { next: string | null; [items: string]: unknown }
+      shown.push(...(page[items] as { id: string }[]).map(({ id }) => id))
+      if (page.next === null) break
+      t.ok(page.next.length < 100)
+      next = page.next
+    }
+    t.equal(new Set(shown).size, shown.length, `${name}, ${order}: none twice`)
+    t.equal(shown.length, lists.flat().length, `${name}, ${order}: none missing`)
+  }
+})
 
 t.test('HTTP from any process', { skip: !bin && 'no PostgreSQL is installed here' }, async (t) => {
   const database = await PostgresServer.start(bin!)

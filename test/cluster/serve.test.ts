@@ -80,6 +80,27 @@ async function isServed(t: Test, engine: Engine): Promise<void> {
   const left = members.find((each) => each !== ended)!
   t.equal((await post(left.url)).answer, 'after 1 ms')
   t.equal(await tasks(left.url), 17)
+  const read = async (command: string, ...args: string[]) => {
+    const { surroundings, stdout, stderr } = fakeSurroundings()
+    const code = await main([command, ...args, '--log', urls[0]!], surroundings)
+    return { code, said: stdout(), why: stderr() }
+  }
+  const all = JSON.parse((await read('runs', '--json')).said) as { id: string; status: string; startedAt: number }[]
+  t.same(new Set(all.map(({ status }) => status)), new Set(['finished']))
+  t.equal(all.length, 17)
+  t.same(
+    all,
+    [...all].sort((one, other) => one.startedAt - other.startedAt),
+  )
+  for (const { id } of [all[0]!, all[16]!]) {
+    t.match(await read('trace', id), { code: 0, said: /sequenceDiagram/ })
+    t.match(await read('replay', id, '--at', 'end'), { code: 0, said: /mailboxes: none/ })
+  }
+  t.match(await read('replay', 'none'), { code: 2, why: /The log in cluster "desk" has no run "none"/ })
+  t.match(await read('rehearse', team, '--from', 'all'), { code: 0, said: /17/ })
+  t.match(await read('runs', '--cluster-name', 'dsk'), { code: 2, why: /no cluster "dsk". There are: desk\./ })
+  t.match(await read('questions'), { code: 0, why: /No question is open/ })
+  t.match(await read('answer', 'one', 'yes'), { code: 2, why: /--log: a URL, where only a folder can be taken/ })
   for (const { stderr } of members) t.notMatch(stderr(), SECRET)
   left.child.kill('SIGTERM')
   t.equal((await once(left.child, 'exit'))[0], 0)

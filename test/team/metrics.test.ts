@@ -306,6 +306,14 @@ t.test('the run that started last is first, and pages follow each other', async 
     before = page.at(-1)?.id
   }
   t.same(pages, [ids.slice(0, 3), ids.slice(3, 6), ids.slice(6)])
+  const [newest] = await team.listRuns({ limit: 1 })
+  const earlier = await team.listRuns({ startedBefore: newest!.startedAt })
+  t.ok(earlier.length > 0 && earlier.length < 7)
+  t.same(
+    earlier.map(({ id }) => id),
+    ids.slice(-earlier.length),
+    'those of that very time are left out',
+  )
   t.match(await team.listRuns({ threadId: 'odd', limit: 2 }), [{ id: 'run 5' }, { id: 'run 3' }])
   t.match(await team.listRuns({ threadId: 'odd', before: 'run 4' }), [{ id: 'run 3' }, { id: 'run 1' }])
 })
@@ -319,6 +327,7 @@ t.test('a wrong filter is refused, and so is a page after a run that is not ther
     [{ befor: 'x' }, 'befor'],
     [{ threadId: 5 }, 'threadId'],
     [{ before: 5 }, 'before'],
+    [{ startedBefore: 'now' }, 'startedBefore'],
   ]
   for (const [filter, path] of refusals)
     await t.rejects(team.listRuns(filter as object), { code: 'CONFIGURATION', details: { path } })

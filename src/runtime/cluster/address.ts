@@ -66,3 +66,7 @@ export function checkAddress(address: string, { secretEnv, url }: PeerOptions): 
 export function isLoopback({ hostname }: URL): boolean {
   return hostname === 'localhost' || hostname === '[::1]' || (isIP(hostname) === 4 && hostname.startsWith('127.'))
 }
+
+/** Returns an address of an engine without its password, for people. */
+export const withoutSecrets = (url: string): string =>
+  url.replace(/^(\w+:\/\/)[^@/]*@/, '$1').replace(/([?&]password=)[^&]*/, '$1...')

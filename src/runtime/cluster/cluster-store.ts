@@ -149,6 +149,12 @@ export type ClusterNotice =
   | { readonly passes: string }
   | { readonly waits: string }
 
+/** Place of a cluster, for who looks at it from outside. */
+export interface ClusterAt {
+  readonly url: string
+  readonly name: string
+}
+
 /** A cluster as its engine shows it to who operates it. */
 export interface SeenCluster {
   readonly members: readonly ClusterMember[]

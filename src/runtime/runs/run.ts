@@ -8,7 +8,7 @@ import type { ModelSchema } from '../../actors/definition/tool.ts'
 import type { Blackboard } from '../../blackboard/entry.ts'
 import type { BlackboardView } from '../../blackboard/views.ts'
 import type { TypedMessage } from '../../mailbox/message.ts'
-import { integer, oneOf, shape, text } from '../../shared/checks.ts'
+import { finite, integer, oneOf, shape, text } from '../../shared/checks.ts'
 import { type ErrorCode, shown, UnknownRunError } from '../../shared/errors.ts'
 import type { Redactor } from '../logging/redactor.ts'
 import { type Money, MoneySum } from '../settings/money.ts'
@@ -73,6 +73,8 @@ export interface RunFilter {
   limit?: number
   /** Id of a run, after which the list begins: for the next page, that of the last run of this one. */
   before?: string
+  /** Epoch ms; runs that started later, or then, are left out. Default: none. */
+  startedBefore?: number
 }
 
 const STATUSES: readonly RunStatus[] = ['queued', 'running', 'waiting', 'finished', 'failed', 'aborted', 'interrupted']
@@ -87,6 +89,7 @@ const filterShape = shape<RunFilter>({
   tenant: text,
   limit: integer(1),
   before: text,
+  startedBefore: finite,
 })
 
 /** Run of the list, with its number: the later one of two that started in the same millisecond has the higher. */
@@ -105,13 +108,20 @@ export interface ListedRun extends Readonly<Omit<RunSummary, 'money'>> {
  * @throws UnknownRunError if the run that the page comes after is not among those of the caller.
  */
 export function pageOf(known: readonly ListedRun[], past: Iterable<ListedRun>, filter: RunFilter): ListedRun[] {
-  const { status, threadId, limit = Number.POSITIVE_INFINITY, before } = filter
+  const {
+    status,
+    threadId,
+    limit = Number.POSITIVE_INFINITY,
+    before,
+    startedBefore = Number.POSITIVE_INFINITY,
+  } = filter
   const page: ListedRun[] = []
   let isBehind = before === undefined
   for (const run of merged(known, past)) {
     if (!isOf(filter, run.caller, run.tenant)) continue
     if (!isBehind) isBehind = run.id === before
     else if (status !== undefined && run.status !== status) continue
+    else if (run.startedAt >= startedBefore) continue
     else if (threadId !== undefined && run.threadId !== threadId) continue
     else if (page.push(run) === limit) break
   }

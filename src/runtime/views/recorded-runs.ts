@@ -241,6 +241,7 @@ function inOrder(entries: LogEntry[]): LogEntry[] {
 }
 
 const MOST_NAMED = 5
+const OF_PROCESSES = 'What a cluster has is changed by its processes: answer, or cancel, at any of them.'
 
 /**
  * Returns the path of a log. `given`: as the user wrote it, in that option.
@@ -248,6 +249,8 @@ const MOST_NAMED = 5
  * @throws ConfigurationError if no log is there.
  */
 export function logFolder(given: string, folder: string, option = '--log'): string {
+  if (/^\w+:\/\//.test(given))
+    throw new ConfigurationError(`${option}: a URL, where only a folder can be taken. ${OF_PROCESSES}`, { path: 'log' })
   const path = resolve(folder, given)
   const what = `${option}: "${given}"`
   try {
@@ -260,19 +263,24 @@ export function logFolder(given: string, folder: string, option = '--log'): stri
 }
 
 /**
- * Reads one run of a log. `withFacts`: also what the team brought to it.
+ * Reads one run of a log. `withFacts`: also what the team brought to it. `logs`: those of the shards of a team.
  *
  * @throws UnknownRunError, with the ids that are near.
  */
-export async function recordedRun(path: string, runId: string, withFacts = false): Promise<RecordedRun> {
-  const { runs, ids } = await recordedRuns(
-    () => readLog(path),
-    ({ id }) => id === runId,
-    { facts: withFacts, parts: true },
-  )
-  const run = runs.at(-1)
-  if (run) return run
-  throw new UnknownRunError(unknownRun(runId, path, ids), { runId, path })
+export async function recordedRun(
+  path: string,
+  runId: string,
+  withFacts = false,
+  logs: readonly { readonly read: ReadBlocks }[] = [{ read: () => readLog(path) }],
+): Promise<RecordedRun> {
+  const known: string[] = []
+  for (const { read } of logs) {
+    const { runs, ids } = await recordedRuns(read, ({ id }) => id === runId, { facts: withFacts, parts: true })
+    const run = runs.at(-1)
+    if (run) return run
+    known.push(...ids)
+  }
+  throw new UnknownRunError(unknownRun(runId, path, known), { runId, path })
 }
 
 function unknownRun(runId: string, path: string, ids: readonly string[]): string {

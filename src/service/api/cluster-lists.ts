@@ -1,5 +1,4 @@
-/** Lists of a team over several processes: each shard has a part of them, and a page has a place in every part. */
-import { deflateRawSync, inflateRawSync } from 'node:zlib'
+/** Lists of a team over several processes: each shard has a part of them, and a page a place in the whole. */
 import { ConfigurationError } from '../../index.ts'
 import { groupedBy, own } from '../../shared/values.ts'
 import type { Operation } from '../http/routes.ts'
@@ -41,6 +40,12 @@ export function partIn(name: Operation, said: unknown): Part {
   throw new Error(`it answers without a list of ${items}`)
 }
 
+/** Field of the query for a shard of which nothing stands at the place where a page begins. */
+export interface Behind {
+  /** Epoch ms: the page begins with what is earlier; in a list with the oldest first, with what is later. */
+  readonly behind?: number
+}
+
 interface Asked {
   readonly name: Operation
   readonly query: Query
@@ -48,9 +53,13 @@ interface Asked {
 
 /** Returns the request for the part of one shard. */
 export function pageOfShard<Call extends Asked>(call: Call, shard: number): Call {
-  const { cursor } = LISTS[call.name] ?? {}
-  if (cursor === undefined) return call
-  return { ...call, query: { ...call.query, [cursor]: placesIn(call.query[cursor], cursor)[shard] } }
+  const { cursor, isNewestFirst } = LISTS[call.name] ?? {}
+  if (cursor === undefined || call.query[cursor] === undefined) return call
+  const place = placeIn(call.query[cursor], cursor)
+  if (shard === place.shard) return { ...call, query: { ...call.query, [cursor]: place.id } }
+  // of items of one time those of the first shards come first, and were shown
+  const behind = shard < place.shard ? place.at : place.at + (isNewestFirst?.(call.query) ? 1 : -1)
+  return { ...call, query: { ...call.query, [cursor]: undefined, behind } }
 }
 
 /** Returns a part that says of which shard it is, and whose items do where a page has places. */
@@ -69,7 +78,10 @@ export function mergedList({ name, query }: Asked, parts: readonly Part[]): Part
   const all = parts.flatMap((part) => itemsOf(part, items))
   if (time !== undefined) {
     const sign = isNewestFirst?.(query) ? -1 : 1
-    all.sort((one, other) => sign * (Date.parse(String(own(one, time))) - Date.parse(String(own(other, time)))))
+    all.sort(
+      (one, other) =>
+        sign * (timeIn(one, time) - timeIn(other, time)) || Number(own(one, 'shard')) - Number(own(other, 'shard')),
+    )
   }
   const { cycles, judgement } = othersOf(parts)
   const others = { ...(name === 'listWaits' && { cycles }), ...(name === 'listTurns' && { judgement }) }
@@ -77,9 +89,12 @@ export function mergedList({ name, query }: Asked, parts: readonly Part[]): Part
   if (cursor === undefined) return { ...others, [items]: all }
   const page = all.slice(0, Number(query.limit))
   const hasMore = page.length < all.length || parts.some(({ next }) => typeof next === 'string')
-  const places = { ...placesIn(query[cursor], cursor), ...Object.fromEntries(page.map(({ shard, id }) => [shard, id])) }
-  return { [items]: page, next: hasMore && page.length > 0 ? textOf(places) : null }
+  const last = page.at(-1)
+  const next = last && hasMore && textOf({ at: timeIn(last, time!), shard: Number(last.shard), id: String(last.id) })
+  return { [items]: page, next: next || null }
 }
+
+const timeIn = (item: Item, time: string): number => Date.parse(String(own(item, time)))
 
 const itemsOf = (part: Part, items: string): readonly Item[] => own(part, items) as readonly Item[]
 
@@ -114,31 +129,28 @@ function added(one: Record<string, number>, other: Record<string, number>): Reco
   return { ...one, ...Object.fromEntries(sums) }
 }
 
-/*
- * A place in the list: the last item of each shard that was shown, as JSON made short. Shards that are not in it
- * begin with their first.
- */
+/** Place in a list: the last item that was shown. However many shards there are, it goes into a URL. */
+interface Place {
+  /** Epoch ms. */
+  readonly at: number
+  readonly shard: number
+  readonly id: string
+}
 
-/** Bytes of a place before it is made short: 4,096 shards have fewer. */
-const LONGEST = 1_048_576
+const textOf = ({ at, shard, id }: Place): string => Buffer.from(JSON.stringify([at, shard, id])).toString('base64url')
 
-/** Made short for the head of a request, of which servers take 16 KB: with 400 shards and UUIDs it has 12 KB. */
-const textOf = (places: object): string => deflateRawSync(JSON.stringify(places), { level: 9 }).toString('base64url')
-
-function placesIn(given: unknown, cursor: string): Record<string, string | undefined> {
-  if (given === undefined) return {}
-  const places = parsed(String(given))
-  const isOne = typeof places === 'object' && places !== null && Object.values(places).every(isText)
-  if (isOne) return places as Record<string, string>
+/** @throws ConfigurationError */
+function placeIn(given: unknown, cursor: string): Place {
+  const [at, shard, id] = parsed(String(given))
+  if (Number.isInteger(at) && Number(at) >= 0 && Number.isInteger(shard) && typeof id === 'string')
+    return { at: Number(at), shard: Number(shard), id }
   throw new ConfigurationError(`${cursor}: it is not the "next" of a page of this list.`, { path: cursor })
 }
 
-const isText = (value: unknown): boolean => typeof value === 'string'
-
-function parsed(text: string): unknown {
+function parsed(text: string): unknown[] {
   try {
-    return JSON.parse(inflateRawSync(Buffer.from(text, 'base64url'), { maxOutputLength: LONGEST }).toString())
+    return [JSON.parse(Buffer.from(text, 'base64url').toString())].flat()
   } catch {
-    return undefined
+    return []
   }
 }

@@ -27,6 +27,7 @@ import { type agent, type agentDetail, type deadLetter, isoTime, type taskMessag
 import type { Unread } from '../http/streams.ts'
 import { type FoundTask, knownEndOf, problemIn, type ServedTeam, shownMessage, taskOf } from '../http/task-view.ts'
 import { type Call, type Handlers, json, type ServedCluster, type ServedTeams, type Service } from '../http/tasks.ts'
+import type { Behind } from './cluster-lists.ts'
 import { openApi, type RequestTimes, type Sessions } from './doors.ts'
 import { pageFileResponse, pageResponse } from './page-files.ts'
 import { entryOf, runPage } from './run-page.ts'
@@ -113,13 +114,17 @@ function toolName(tool: ToolReference): string {
 }
 
 export const letterHandlers = {
-  listDeadLetters({ served, query: { reason, order, after, limit } }) {
+  listDeadLetters({ served, query }) {
+    const { reason, order, after, limit, behind } = query as typeof query & Behind
     const listed = served.team.deadLetters.list()
     const all = order === 'newest' ? listed.toReversed() : listed
     const from = after === undefined ? 0 : all.findIndex(({ id }) => id === after) + 1
     if (after !== undefined && from === 0)
       throw new HttpError('CONFIGURATION', `after: there is no dead letter "${after.slice(0, 255)}" any more.`)
-    const wanted = all.slice(from).filter((letter) => reason === undefined || letter.reason === reason)
+    const isBehind = ({ at }: DeadLetter) => behind === undefined || (order === 'newest' ? at < behind : at > behind)
+    const wanted = all
+      .slice(from)
+      .filter((letter) => (reason === undefined || letter.reason === reason) && isBehind(letter))
     const page = wanted.slice(0, limit)
     const next = wanted.length > limit ? page.at(-1)!.id : null
     return json({ letters: page.map((letter) => shownLetter(served, letter)), next })

@@ -51,6 +51,7 @@ import {
   written,
 } from '../http/tasks.ts'
 import { RESPONSE } from '../openai/responses.ts'
+import type { Behind } from './cluster-lists.ts'
 
 export const eventHandlers = ({ settings, tasks, streams }: Service) =>
   ({
@@ -231,9 +232,11 @@ export function taskHandlers({ settings, teams, tasks, keys, streams }: Service)
       return accepted(found, headers)
     },
 
-    async listTasks({ served, query: { team: _, before, limit, ...filter }, caller }) {
+    async listTasks({ served, query, caller }) {
+      const { team: _, before, limit, behind, ...filter } = query as typeof query & Behind
       const whose = caller.may.includes('watch') ? tenantOf(caller) : { caller: caller.id }
-      const page = { ...filter, ...whose, ...(before && { before }), limit: limit + 1 }
+      const from = { ...(before && { before }), ...(behind !== undefined && { startedBefore: behind }) }
+      const page = { ...filter, ...whose, ...from, limit: limit + 1 }
       const runs = await served.team.listRuns(page)
       const listed = runs.slice(0, limit).map((summary) => summaryOf(served, summary))
       return json({ tasks: listed, next: runs.length > limit ? listed.at(-1)!.id : null })

@@ -1,9 +1,8 @@
 /** `dramatis cluster status | shards | drain`: the processes of a team, from outside. */
 import { checkAddress, keyOf, PEER_HEADER, PEER_PATH } from '../../runtime/cluster/address.ts'
-import type { SeenCluster } from '../../runtime/cluster/cluster-store.ts'
 import { Peers } from '../../runtime/cluster/peers.ts'
 import { ConfigurationError, describe } from '../../shared/errors.ts'
-import { type ClusterPlace, clusterUrlOf } from '../shared/cluster-url.ts'
+import { type ClusterPlace, clusterUrlOf, seenCluster } from '../shared/cluster-url.ts'
 import { EXIT } from '../shared/failure.ts'
 import { loadEnv } from '../shared/load-team-file.ts'
 import type { Surroundings } from './run.ts'
@@ -17,19 +16,7 @@ export interface ClusterFlags extends ClusterPlace {
 const DRAIN_MS = 10_000
 const EMPTY = Buffer.from('null')
 
-/** Rejects with `ConfigurationError` if the engine knows no cluster of that name. */
-async function look(flags: ClusterFlags): Promise<SeenCluster> {
-  const { clusterName: name } = flags
-  const url = urlIn(flags)
-  const { lookAt } = await (/^(nats|tls):/.test(url)
-    ? import('../../jetstream/look.ts')
-    : import('../../postgres/look.ts'))
-  const seen = await lookAt({ url, name })
-  if (seen.names.includes(name)) return seen
-  const known = seen.names.join(', ') || 'none'
-  const text = `--cluster-name: the engine knows no cluster "${name}". There are: ${known}.`
-  throw new ConfigurationError(text, { path: 'cluster-name' })
-}
+const look = (flags: ClusterFlags) => seenCluster(urlIn(flags), flags.clusterName)
 
 /** @throws ConfigurationError */
 function urlIn(flags: ClusterPlace): string {

@@ -5,12 +5,12 @@ import { type EvalReport, evalText, junitXml, runEval } from '../../evals/index.
 import { casesOf, drop } from '../../evals/log-cases.ts'
 import { type EvalOptions, isReport } from '../../evals/run-eval.ts'
 import { checkCase, type EvalSuite, readSuite } from '../../evals/suite.ts'
-import { readLog } from '../../runtime/store/log-reader.ts'
-import { logFolder, type RecordedStatus, recordedRuns } from '../../runtime/views/recorded-runs.ts'
+import { type RecordedRun, type RecordedStatus, recordedRuns } from '../../runtime/views/recorded-runs.ts'
 import { isObject, refused } from '../../shared/checks.ts'
 import { ConfigurationError, describe } from '../../shared/errors.ts'
 import { quoted } from '../../shared/text.ts'
 import { evalPage, type PlayOfCase, type ShownReport } from '../pictures/eval-page.ts'
+import { type LogAt, logsAt } from '../shared/cluster-url.ts'
 import { EXIT, untilInterrupt } from '../shared/failure.ts'
 import { jsonText } from '../shared/json-text.ts'
 import { environmentRedactor, loadDefault } from '../shared/load-team-file.ts'
@@ -154,8 +154,7 @@ async function earlier(file: string, folder: string): Promise<(EvalReport | Eval
   throw new ConfigurationError(`--against ${file} is no report: give what --json has written.`, { file })
 }
 
-export interface EvalCasesFlags {
-  log: string
+export interface EvalCasesFlags extends LogAt {
   status?: RecordedStatus
   tenant?: string
   tag?: readonly string[]
@@ -164,15 +163,15 @@ export interface EvalCasesFlags {
 
 /** Prints a case in JSON for each run of a log, and resolves to the exit code. Rejects if there is no such log. */
 export async function evalCases(
-  { log, status = 'finished', tenant, tag: tags, drop: pointers = [] }: EvalCasesFlags,
+  { status = 'finished', tenant, tag: tags, drop: pointers = [], ...place }: EvalCasesFlags,
   { answer, stderr, folder }: Surroundings,
 ): Promise<number> {
   const wrong = pointers.find((pointer) => !/^\/[^/]/.test(pointer))
   if (wrong !== undefined)
     throw new ConfigurationError(`--drop: "${wrong}" is no JSON pointer, such as /expected/email.`, { pointer: wrong })
   const redactor = environmentRedactor(folder)
-  const path = logFolder(log, folder)
-  const { runs } = await recordedRuns(() => readLog(path))
+  const runs: RecordedRun[] = []
+  for (const { read } of (await logsAt(place, folder)).logs) runs.push(...(await recordedRuns(read)).runs)
   const { cases, left } = casesOf(runs, { status, tenant, tags })
   for (const each of cases) {
     const shown = structuredClone(redactor.fields(each))

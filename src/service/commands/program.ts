@@ -115,6 +115,8 @@ export async function main(args: readonly string[], surroundings: Surroundings):
       end((await import('./serve.ts')).serve(files, flags, surroundings)),
     )
 
+  const log = ['--log <folder or url>', 'stateManagement.path of the team, or URL of the engine of a cluster'] as const
+  const ofCluster = ['--cluster-name <name>', 'with a URL: name of the cluster, if the engine has several'] as const
   const tokenEnv = ['--token-env <name>', 'environment variable with the token of a team that is served'] as const
 
   program
@@ -162,7 +164,8 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     )
     .option('--real-tools', 'run all tools; those that are not readOnly, or work outside, are answered in their place')
     .option('--from <run>', 'play that run of a log, or "all"; can be given several times', collected)
-    .option('--log <folder>', 'with --from: folder of the log, stateManagement.path of the team')
+    .option('--log <folder or url>', 'with --from: folder of the log, or URL of the engine of a cluster')
+    .option(...ofCluster)
     .addOption(
       new Option('--status <status>', 'with --from all: only the runs of that status').choices([
         'finished',
@@ -219,7 +222,8 @@ export async function main(args: readonly string[], surroundings: Surroundings):
   evals
     .command('cases')
     .description('print the runs of a log as cases of a suite, a line of JSON each, without secrets')
-    .requiredOption('--log <folder>', 'folder of the log: stateManagement.path of the team')
+    .requiredOption(...log)
+    .option(...ofCluster)
     .addOption(
       new Option('--status <status>', 'only the runs of that status; finished').choices([
         'finished',
@@ -242,7 +246,8 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .command('trace')
     .description('print what happened in a run of a log, as a Mermaid diagram')
     .argument('<run>', 'id of the run')
-    .requiredOption('--log <folder>', 'folder of the log: stateManagement.path of the team')
+    .requiredOption(...log)
+    .option(...ofCluster)
     .option('--json', 'print the trace as JSON')
     .action(async (run: string, flags: LogFlags) => end((await import('./runs.ts')).trace(run, flags, surroundings)))
 
@@ -250,7 +255,8 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .command('replay')
     .description('list what happened in a run of a log, or print the state of the run at one moment')
     .argument('<run>', 'id of the run')
-    .requiredOption('--log <folder>', 'folder of the log: stateManagement.path of the team')
+    .requiredOption(...log)
+    .option(...ofCluster)
     .option('--at <seq>', 'print the state after that moment: a number of the list, or "end"', momentNumber)
     .option('--json', 'print it as JSON')
     .action(async (run: string, flags: ReplayFlags) =>
@@ -260,7 +266,8 @@ export async function main(args: readonly string[], surroundings: Surroundings):
   program
     .command('runs')
     .description('list the runs of a log, with their status')
-    .requiredOption('--log <folder>', 'folder of the log: stateManagement.path of the team')
+    .requiredOption(...log)
+    .option(...ofCluster)
     .addOption(new Option('--status <status>', 'only the runs of that status').choices(STATUSES))
     .option('--json', 'print them as JSON')
     .action(async (flags: RunsFlags) => end((await import('./runs.ts')).runs(flags, surroundings)))
@@ -288,7 +295,8 @@ export async function main(args: readonly string[], surroundings: Surroundings):
   program
     .command('questions')
     .description('list the questions to a person that are open in a log')
-    .requiredOption('--log <folder>', 'folder of the log: stateManagement.path of the team')
+    .requiredOption(...log)
+    .option(...ofCluster)
     .option('--json', 'print them as JSON')
     .action(async (flags: LogFlags) => end((await import('./run.ts')).questions(flags, surroundings)))
 
@@ -358,16 +366,16 @@ export async function main(args: readonly string[], surroundings: Surroundings):
       end((await import('./cluster.ts')).clusterDrain(node, flags, surroundings)),
     )
 
-  const log = program.command('log').description('look after the files of a log: check, compact, repair')
+  const files = program.command('log').description('look after the files of a log: check, compact, repair')
 
-  log
+  files
     .command('check')
     .description('read all of a log, also while a process has it, and say what is damaged; exit code 1 for damage')
     .requiredOption('--log <folder>', 'folder of the log: stateManagement.path of the team')
     .option('--json', 'print it as JSON')
     .action(async (flags: LogFlags) => end((await import('./log.ts')).logCheck(flags, surroundings)))
 
-  log
+  files
     .command('compact')
     .description('give up what a log does not need, while no process has it')
     .requiredOption('--log <folder>', 'folder of the log: stateManagement.path of the team')
@@ -378,7 +386,7 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .option('--json', 'print the sizes as JSON')
     .action(async (flags: LogCompactFlags) => end((await import('./log.ts')).logCompact(flags, surroundings)))
 
-  log
+  files
     .command('repair')
     .description('say which runs of a damaged log can be kept; with a flag give the others up')
     .requiredOption('--log <folder>', 'folder of the log: stateManagement.path of the team')

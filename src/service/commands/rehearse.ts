@@ -3,8 +3,8 @@ import { availableParallelism } from 'node:os'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { faultsOf, Recording, seedsOf, shortest } from '../../rehearsal.ts'
-import { readLog } from '../../runtime/store/log-reader.ts'
-import { logFolder, type RecordedStatus, recordedRun, recordedRuns } from '../../runtime/views/recorded-runs.ts'
+import { withoutSecrets } from '../../runtime/cluster/address.ts'
+import { type RecordedStatus, recordedRun, recordedRuns } from '../../runtime/views/recorded-runs.ts'
 import { AgentCrashedError, ConfigurationError, DramatisError, errorData } from '../../shared/errors.ts'
 import { unlessAborted } from '../../shared/on-abort.ts'
 import { quoted } from '../../shared/text.ts'
@@ -21,16 +21,16 @@ import {
   seedData,
   seedReport,
 } from '../rehearsal/report.ts'
+import { isClusterUrl, type LogAt, logsAt } from '../shared/cluster-url.ts'
 import { EXIT, untilInterrupt } from '../shared/failure.ts'
 import { jsonText } from '../shared/json-text.ts'
 import { environmentRedactor, loadEnv, teamFilePath } from '../shared/load-team-file.ts'
 import type { EvalFlags } from './eval.ts'
 import type { Surroundings } from './run.ts'
 
-export interface RehearseOldFlags {
+export interface RehearseOldFlags extends LogAt {
   /** Ids of runs, or 'all'. */
   from: readonly string[]
-  log: string
   status?: RecordedStatus
   seedTimeout?: number
   json?: boolean
@@ -49,17 +49,20 @@ const BATCH = 20
  */
 export async function rehearseOld(
   file: string,
-  { from, log, status, seedTimeout = TIMEOUT_MS, json = false }: RehearseOldFlags,
+  { from, log, clusterName, status, seedTimeout = TIMEOUT_MS, json = false }: RehearseOldFlags,
   surroundings: Surroundings,
 ): Promise<number> {
   const { answer, stderr, folder } = surroundings
   const href = pathToFileURL(teamFilePath(file, folder)).href
   const redactor = environmentRedactor(folder)
-  const path = logFolder(log, folder)
-  const ids = await wantedRuns(path, from, status)
+  const place = {
+    log: isClusterUrl(log) ? log : resolve(folder, log),
+    ...(clusterName !== undefined && { clusterName }),
+  }
+  const ids = await wantedRuns(await logsAt(place, folder), from, status)
   const isOne = from.length === 1 && from[0] !== 'all'
   const world = { faults: [], recorded: false, realModels: false, realTools: false }
-  const job: Job = { href, file, query: '', log: path, ...world, shown: isOne }
+  const job: Job = { href, file, query: '', place, ...world, shown: isOne }
   const batches = Array.from({ length: Math.ceil(ids.length / BATCH) }, (_, i) => ids.slice(i * BATCH, (i + 1) * BATCH))
   const played = new Map<string, OldOutcome>()
   return onThreads(job, undefined, seedTimeout, surroundings, async ({ signal, count, threads, playAll }) => {
@@ -91,7 +94,9 @@ export async function rehearseOld(
   }
 
   function replay(runId: string): string {
-    return `npx dramatis rehearse ${[file, '--from', runId, '--log', log].map((word) => quoted(word)).join(' ')}`
+    const name = clusterName === undefined ? [] : ['--cluster-name', clusterName]
+    const words = [file, '--from', runId, '--log', withoutSecrets(log), ...name]
+    return `npx dramatis rehearse ${words.map((word) => quoted(word)).join(' ')}`
   }
 }
 
@@ -141,7 +146,7 @@ async function onThreads(
 
 /** Returns the ids of the runs, in the order of their launch. Rejects with `UnknownRunError` for an unknown one. */
 async function wantedRuns(
-  path: string,
+  { where, logs }: Awaited<ReturnType<typeof logsAt>>,
   from: readonly string[],
   status: RehearseOldFlags['status'],
 ): Promise<readonly string[]> {
@@ -149,12 +154,11 @@ async function wantedRuns(
   if (isAll && from.length > 1)
     throw new ConfigurationError('--from: "all" stands alone; it means every run of the log.', { path: 'from' })
   if (!isAll && status) throw new ConfigurationError('--status selects among --from all.', { path: 'status' })
-  const { statuses } = await recordedRuns(
-    () => readLog(path),
-    () => false,
-  )
+  const statuses = new Map<string, RecordedStatus>()
+  for (const { read } of logs)
+    for (const [id, each] of (await recordedRuns(read, () => false)).statuses) statuses.set(id, each)
   if (isAll) return [...statuses].flatMap(([id, each]) => (!status || each === status ? [id] : []))
-  for (const id of from) if (!statuses.has(id)) await recordedRun(path, id) // says what is near
+  for (const id of from) if (!statuses.has(id)) await recordedRun(where, id, false, logs) // says what is near
   return [...new Set(from)]
 }
 

@@ -14,12 +14,12 @@ import {
 import { inFlowMode } from '../../protocols/flow-mode.ts'
 import { lineLogger } from '../../runtime/logging/logger.ts'
 import { FileStore } from '../../runtime/store/file-store.ts'
-import { readLog } from '../../runtime/store/log-reader.ts'
 import {
   answerInLog,
   logFolder,
   openQuestionsIn,
   type RecordedQuestion,
+  type RecordedRun,
   recordedRuns,
 } from '../../runtime/views/recorded-runs.ts'
 import { systemClock } from '../../shared/clock.ts'
@@ -28,6 +28,7 @@ import { ConfigurationError, describe, LogHeldError, shown } from '../../shared/
 import { unlessAborted } from '../../shared/on-abort.ts'
 import { visible } from '../../shared/text.ts'
 import { approvalWords } from '../pictures/run-words.ts'
+import { type LogAt, logsAt } from '../shared/cluster-url.ts'
 import type { CodeWatch } from '../shared/code-watch.ts'
 import { EXIT, exitCodeOf, failureWords, oneLine, untilInterrupt } from '../shared/failure.ts'
 import { jsonText, resultText, traceFile } from '../shared/json-text.ts'
@@ -193,18 +194,18 @@ function heldElsewhere({ details }: LogHeldError): LogHeldError {
   return new LogHeldError(text, details)
 }
 
-export interface LogFlags {
-  log: string
+export interface LogFlags extends LogAt {
   json?: boolean
 }
 
 /** Prints the open questions and resolves to the exit code. Rejects if there is no such log. */
 export async function questions(
-  { log, json = false }: LogFlags,
+  { json = false, ...place }: LogFlags,
   { answer, stderr, folder }: Surroundings,
 ): Promise<number> {
   const redactor = environmentRedactor(folder)
-  const { runs } = await recordedRuns(() => readLog(logFolder(log, folder)))
+  const runs: RecordedRun[] = []
+  for (const { read } of (await logsAt(place, folder)).logs) runs.push(...(await recordedRuns(read)).runs)
   const open = redactor.data(openQuestionsIn(runs).map(questionInfo))
   if (json) await answer.write(jsonText(open))
   else if (open.length === 0) stderr.write('No question is open.\n')

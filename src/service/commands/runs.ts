@@ -1,17 +1,10 @@
-/** `dramatis runs --log <folder>`: the runs of a log, with their status. */
+/** `dramatis runs --log <folder or url>`: the runs of a log, with their status. */
 import type { MailboxView, RunMoment, RunView } from '../../index.ts'
 import type { RunStatus } from '../../runtime/runs/run.ts'
 import { sequenceDiagram, traceOf } from '../../runtime/runs/trace.ts'
-import { isLogHeld } from '../../runtime/store/log-lock.ts'
-import { readLog } from '../../runtime/store/log-reader.ts'
-import {
-  logFolder,
-  openQuestionsIn,
-  type RecordedRun,
-  recordedRun,
-  recordedRuns,
-} from '../../runtime/views/recorded-runs.ts'
+import { openQuestionsIn, type RecordedRun, recordedRun, recordedRuns } from '../../runtime/views/recorded-runs.ts'
 import { LoggedReplay } from '../../runtime/views/run-replay.ts'
+import { logsAt } from '../shared/cluster-url.ts'
 import { EXIT, oneLine } from '../shared/failure.ts'
 import { jsonText } from '../shared/json-text.ts'
 import { environmentRedactor } from '../shared/load-team-file.ts'
@@ -25,11 +18,12 @@ export interface ReplayFlags extends LogFlags {
 /** Prints the moments, or the state at one, and resolves to the exit code. Rejects if there is no such log or run. */
 export async function replay(
   runId: string,
-  { log, at, json = false }: ReplayFlags,
+  { at, json = false, ...place }: ReplayFlags,
   { answer, stderr, folder }: Surroundings,
 ): Promise<number> {
   const redactor = environmentRedactor(folder)
-  const past = new LoggedReplay(await recordedRun(logFolder(log, folder), runId), redactor)
+  const { where, logs } = await logsAt(place, folder)
+  const past = new LoggedReplay(await recordedRun(where, runId, false, logs), redactor)
   const { moments } = past
   if (at === undefined) {
     if (json) await answer.write(jsonText(moments))
@@ -99,18 +93,19 @@ export interface RunsFlags extends LogFlags {
 
 /** Prints the runs, oldest first, and resolves to the exit code. Rejects if there is no such log. */
 export async function runs(
-  { log, status, json = false }: RunsFlags,
+  { status, json = false, ...place }: RunsFlags,
   { answer, stderr, folder }: Surroundings,
 ): Promise<number> {
   const redactor = environmentRedactor(folder)
-  const path = logFolder(log, folder)
-  const isHeld = await isLogHeld(path)
-  const recorded = await recordedRuns(
-    () => readLog(path),
-    ({ own }) => !own,
-  )
-  const asking = new Set(openQuestionsIn(recorded.runs).map(({ run }) => run))
-  const all = recorded.runs.map((run) => runInfo(run, statusOf(run, isHeld, asking.has(run))))
+  const { logs } = await logsAt(place, folder)
+  const all: ReturnType<typeof runInfo>[] = []
+  for (const log of logs) {
+    const isHeld = await log.isHeld()
+    const recorded = await recordedRuns(log.read, ({ own }) => !own)
+    const asking = new Set(openQuestionsIn(recorded.runs).map(({ run }) => run))
+    for (const run of recorded.runs) all.push(runInfo(run, statusOf(run, isHeld, asking.has(run))))
+  }
+  if (logs.length > 1) all.sort((one, other) => one.startedAt - other.startedAt)
   const wanted = redactor.data(all.filter((run) => status === undefined || run.status === status))
   if (json) await answer.write(jsonText(wanted))
   else if (wanted.length === 0) stderr.write(status ? `No run is ${status}.\n` : 'The log has no run.\n')
@@ -139,11 +134,12 @@ function runLine({ id, status, startedAt, query }: ReturnType<typeof runInfo>): 
 /** Prints the trace and resolves to the exit code. Rejects if there is no such log, or no such run in it. */
 export async function trace(
   runId: string,
-  { log, json = false }: LogFlags,
+  { json = false, ...place }: LogFlags,
   { answer, folder }: Surroundings,
 ): Promise<number> {
   const redactor = environmentRedactor(folder)
-  const run = await recordedRun(logFolder(log, folder), runId)
+  const { where, logs } = await logsAt(place, folder)
+  const run = await recordedRun(where, runId, false, logs)
   const found = redactor.data(traceOf(run.log, run.directory))
   await answer.write(json ? jsonText(found) : sequenceDiagram(found))
   return EXIT.done

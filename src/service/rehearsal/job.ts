@@ -3,6 +3,7 @@
 import type { OrchestrationTrace } from '../../index.ts'
 import type { Asked, Fault, OutcomeKind, PlayedOldRun, Recorded, SeedOutcome, StepAnswers } from '../../rehearsal.ts'
 import type { ErrorData } from '../../shared/errors.ts'
+import type { LogAt } from '../shared/cluster-url.ts'
 import { oneLine } from '../shared/failure.ts'
 import { isTerminal, type Print, type Screen } from '../shared/screen.ts'
 
@@ -98,8 +99,8 @@ export interface Job {
   href: string
   file: string
   query: string
-  /** Folder of the log whose runs are played; undefined if schedules are. */
-  log?: string
+  /** Log whose runs are played, a folder by its whole path; undefined if schedules are. */
+  place?: LogAt
   faults: Fault[]
   /** True if `fetch`, and steps that reach outside, are answered from a recording. */
   recorded: boolean

@@ -5,7 +5,6 @@ import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
 import { inFlowMode } from '../../protocols/flow-mode.ts'
 import { type Asked, oldTurnsOf, type Part, Rehearser, recordedFetch } from '../../rehearsal.ts'
 import { defaultLogger } from '../../runtime/logging/logger.ts'
-import { readLog } from '../../runtime/store/log-reader.ts'
 import { type RecordedRun, recordedRuns } from '../../runtime/views/recorded-runs.ts'
 import {
   ConfigurationError,
@@ -17,6 +16,7 @@ import {
 } from '../../shared/errors.ts'
 import type { MultiAgentPatternOptions } from '../../team.ts'
 import * as tools from '../../tools/index.ts'
+import { logsAt } from '../shared/cluster-url.ts'
 import { definitionFrom, isYaml, loadYaml } from '../shared/load-team-file.ts'
 import { type Answers, Beats, type Job, type PlayedOld, type Plays } from './job.ts'
 
@@ -26,7 +26,7 @@ const { control, answers, job, beats } = workerData as {
   job: Job
   beats: SharedArrayBuffer
 }
-const { href, file, query, log, faults, recorded, realModels, realTools, shown } = job
+const { href, file, query, place, faults, recorded, realModels, realTools, shown } = job
 
 const host = wrap<Answers>(nodeEndpoint(answers))
 const pulse = new Beats(beats)
@@ -106,12 +106,20 @@ async function runsOf(batch: readonly string[]): Promise<ReadonlyMap<string, Rec
   if (batch.join() === known.batch.join()) return known.runs
   known = { batch: [], runs: new Map() } // makes room
   const wanted = new Set(batch)
-  const { runs } = await recordedRuns(
-    () => withBeats(readLog(log!)),
-    ({ id, own }) => !own && wanted.has(id),
-    { facts: true, parts: true },
-  )
-  known = { batch, runs: new Map(runs.map((run) => [run.id, run])) }
+  const found = new Map<string, RecordedRun>()
+  for (const { read } of (await logsAt(place!, '')).logs) {
+    const { runs } = await recordedRuns(
+      () => withBeats(read()),
+      ({ id, own }) => !own && wanted.has(id),
+      {
+        facts: true,
+        parts: true,
+      },
+    )
+    for (const run of runs) found.set(run.id, run)
+    if (found.size === wanted.size) break
+  }
+  known = { batch, runs: found }
   return known.runs
 }
 
