@@ -99,6 +99,7 @@ const LINES: readonly [lines: number, what: string][] = [
   [150, 'npm create dramatis: what it refuses and makes; types that options of dramatis/http name'],
   [110, 'what a comparison of suites cannot find or has left out, scores of no case, gates that throw or are mistyped'],
   [190, 'logs of all shards at a terminal, and pages of lists by a place in the whole'],
+  [95, 'users and rights of NATS, by files that its address names'],
 ]
 const MOST_LINES = LINES.reduce((all, [lines]) => all + lines, 0)
 const LONGEST_FILE = 784

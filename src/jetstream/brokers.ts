@@ -1,5 +1,6 @@
 /** A process's connection to the brokers of a cluster, and what all of its parts ask of them. */
 import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import type {
   JetStreamClient,
   JetStreamManager,
@@ -8,13 +9,13 @@ import type {
   StreamConfig,
   StreamInfo,
 } from '@nats-io/jetstream'
-import type { NatsConnection } from '@nats-io/transport-node'
+import type { Authenticator, Msg, NatsConnection, TlsOptions } from '@nats-io/transport-node'
 import { systemClock } from '../shared/clock.ts'
 import { ClusterUnreachableError, ConfigurationError, DramatisError, describe } from '../shared/errors.ts'
 import { unlessAborted } from '../shared/on-abort.ts'
 
 export interface BrokersOptions {
-  /** `nats://user:password@host:4222,host:4222`: any of the hosts. */
+  /** `nats://user:password@host:4222,host:4222?creds=file`: any of the hosts. */
   readonly url: string
   /** Processes of one name share the shards. */
   readonly cluster: string
@@ -64,7 +65,14 @@ export class Brokers {
     const driver = await loadNats()
     // a frozen broker keeps its sockets: with the driver's own two minutes a process would hang on it
     const patience = { timeout: ASK_MS, pingInterval: 1_000, maxPingOut: 2, reconnectTimeWait: 100 }
-    const options = { ...serversOf(this.options.url), ...patience, maxReconnectAttempts: -1 }
+    const { creds, nkey, ...known } = serversOf(this.options.url)
+    const authenticator =
+      creds !== undefined
+        ? fromFile('creds', creds, (text) => driver.credsAuthenticator(Buffer.from(`${text}\n`))) // it wants an end of line
+        : nkey !== undefined && fromFile('nkey', nkey, (text) => driver.nkeyAuthenticator(Buffer.from(text)))
+    // a user that has expired, or is replaced, may be another one with the next look at its file
+    const forEver = { maxReconnectAttempts: -1, ignoreAuthErrorAbort: true }
+    const options = { ...known, ...(authenticator && { authenticator }), ...patience, ...forEver }
     const connection = await driver.connect(options).catch((error) => {
       throw unreachable(this.options.url, error)
     })
@@ -93,6 +101,19 @@ export class Brokers {
     return this.#parts.connection
   }
 
+  /** Hears what is told about a subject from now on. @throws ConfigurationError if this user may not */
+  async hear(subject: string, heard: (message: Msg) => void): Promise<void> {
+    const { connection } = this.#parts
+    let refusal: Error | undefined
+    const callback = (error: Error | null, message: Msg) => {
+      if (error) refusal = error
+      else heard(message)
+    }
+    connection.subscribe(subject, { callback })
+    await connection.flush()
+    if (refusal) throw forbidden(refusal)
+  }
+
   /** Returns a stream, which is made where it is missing. @throws ConfigurationError, ClusterUnreachableError */
   async stream(name: string, config: Partial<StreamConfig>, signal?: AbortSignal): Promise<StreamInfo> {
     const { streams, driver } = this.#parts
@@ -110,6 +131,7 @@ export class Brokers {
         return info
       } catch (error) {
         if (error instanceof DramatisError) throw error
+        if (isForbidden(error)) throw forbidden(error)
         if (codeOf(error) === NO_CLUSTER)
           throw new ConfigurationError(
             `cluster: ${num_replicas} replicas need a cluster of as many brokers, and this one is alone: take three, or a JetStreamStore with replicas: 1 as cluster.store.`,
@@ -209,8 +231,15 @@ export class Brokers {
   }
 
   async #watch(connection: NatsConnection): Promise<void> {
-    for await (const { type } of connection.status()) {
-      if (type !== 'reconnect') continue
+    const told = new Set<string>()
+    for await (const status of connection.status()) {
+      if (status.type === 'error') {
+        const text = `cluster: a broker refuses this process: ${describe(status.error)}`
+        if (!told.has(text)) this.options.warn(text)
+        told.add(text)
+      }
+      if (status.type !== 'reconnect') continue
+      told.clear()
       this.#current.abort(new Error('the connection to the broker was cut'))
       this.#current = new AbortController()
       this.onReconnect?.()
@@ -293,16 +322,72 @@ async function loadNats(): Promise<Driver> {
   }
 }
 
-function serversOf(url: string): { servers: string[]; user?: string; pass?: string; token?: string; tls?: object } {
-  const [, scheme, login, hosts] = /^(nats|tls):\/\/(?:([^@/]*)@)?([^@/?]+)\/?$/.exec(url) ?? []
-  if (!hosts)
+interface Address {
+  readonly servers: string[]
+  readonly user?: string
+  readonly pass?: string
+  readonly token?: string
+  readonly tls?: TlsOptions
+  /** File with the JWT and the seed of a user, or with a seed alone. */
+  readonly creds?: string
+  readonly nkey?: string
+}
+
+/** Files that an address may name, as the `nats` command names them, each with that of the driver. */
+const FILES: ReadonlyMap<string, string> = new Map(
+  Object.entries({ creds: 'creds', nkey: 'nkey', tlsca: 'caFile', tlscert: 'certFile', tlskey: 'keyFile' }),
+)
+
+function serversOf(url: string): Address {
+  const [, scheme, login, hosts, query] = /^(nats|tls):\/\/(?:([^@/?]*)@)?([^@/?]+)\/?(?:\?(.*))?$/.exec(url) ?? []
+  const given = [...new URLSearchParams(query)]
+  if (!hosts || given.some(([name, file]) => !FILES.has(name) || file === ''))
     throw new ConfigurationError(
-      'cluster.url is no address of NATS: accepted is nats://user:password@host:port,host:port, or tls://.',
+      `cluster.url is no address of NATS: accepted is nats://user:password@host:port,host:port, or tls://, with files as in ?creds=/run/user.creds: ${[...FILES.keys()].join(', ')}.`,
       { path: 'cluster.url' },
     )
   const [user = '', pass] = (login ?? '').split(/:(.*)/s).map(decodeURIComponent)
   const known = pass !== undefined ? { user, pass } : user !== '' ? { token: user } : {}
-  return { servers: hosts.split(','), ...known, ...(scheme === 'tls' && { tls: {} }) }
+  const { creds, nkey, ...tls } = Object.fromEntries(given.map(([name, file]) => [FILES.get(name)!, file]))
+  return {
+    servers: hosts.split(','),
+    ...known,
+    ...((scheme === 'tls' || Object.keys(tls).length > 0) && { tls }),
+    ...(creds !== undefined && { creds }),
+    ...(nkey !== undefined && { nkey }),
+  }
+}
+
+/**
+ * Tells brokers the user of this process, by a file that is read at each connection. If it cannot be read, its last
+ * content counts.
+ *
+ * @throws ConfigurationError if it never could be
+ */
+function fromFile(name: string, file: string, made: (text: string) => Authenticator): Authenticator {
+  let good: Authenticator | undefined
+  const look: Authenticator = (nonce) => {
+    try {
+      const now = made(readFileSync(file, 'utf8').trim())
+      const auth = now(nonce)
+      good = now
+      return auth
+    } catch (error) {
+      if (good) return good(nonce)
+      const text = `cluster.url: ${name}=${file} cannot be used: ${describe(error)}.`
+      throw new ConfigurationError(text, { path: 'cluster.url' })
+    }
+  }
+  look()
+  return look
+}
+
+const isForbidden = (error: unknown): error is Error =>
+  error instanceof Error && error.message.startsWith('Permissions Violation')
+
+function forbidden(error: Error): ConfigurationError {
+  const text = `cluster.url: this user of the brokers lacks a right: ${error.message}. It needs dramatis.>, $JS.API.> and _INBOX.>, to publish and to subscribe.`
+  return new ConfigurationError(text, { path: 'cluster.url' }, error)
 }
 
 function unreachable(url: string, error: unknown): ClusterUnreachableError {

@@ -27,7 +27,10 @@ import { Members } from './members.ts'
 import { JetStreamLog } from './shard-log.ts'
 
 export interface JetStreamStoreOptions {
-  /** `nats://user:password@host:4222,host:4222`, or `tls://`: any of the brokers. */
+  /**
+   * `nats://user:password@host:4222,host:4222`, or `tls://`: any of the brokers. Files of credentials and certificates
+   * go behind it: `?creds=/run/user.creds`, `nkey`, `tlsca`, `tlscert`, `tlskey`.
+   */
   readonly url: string
   /** Name of the cluster: its processes share the shards. Default: 'default'. */
   readonly name?: string
@@ -97,15 +100,13 @@ export class JetStreamStore implements ClusterStore {
     await this.#brokers.connect(signal)
     try {
       await this.#agree(signal)
+      // not the stream's own subjects: there one hears what the stream refuses, too
+      await this.#brokers.hear(this.#brokers.subjectOf('tell'), (message) => told(message.json<ClusterNotice>()))
+      await this.#members.join(self)
     } catch (error) {
       await this.#brokers.leave()
       throw error
     }
-    // not the stream's own subjects: there one hears what the stream refuses, too
-    this.#brokers.connection.subscribe(this.#brokers.subjectOf('tell'), {
-      callback: (_, message) => told(message.json<ClusterNotice>()),
-    })
-    this.#members.join(self)
   }
 
   async view(): Promise<ClusterView> {

@@ -69,12 +69,10 @@ export async function* readShard({ url, name }: ClusterAt, shard: number): Async
 async function living(brokers: Brokers): Promise<ReadonlyMap<string, Beat['member']>> {
   const heard = new Map<string, Beat['member']>()
   const subject = brokers.subjectOf('beat')
-  brokers.connection.subscribe(subject, {
-    callback: (_, message) => {
-      const { member, leaves } = message.json<Beat>()
-      if (leaves) heard.delete(member.id)
-      else heard.set(member.id, member)
-    },
+  await brokers.hear(subject, (message) => {
+    const { member, leaves } = message.json<Beat>()
+    if (leaves) heard.delete(member.id)
+    else heard.set(member.id, member)
   })
   const nobody = { id: randomUUID(), host: hostname(), pid: process.pid }
   brokers.connection.publish(

@@ -72,11 +72,11 @@ export class Members {
     return { id, host, pid }
   }
 
-  join(self: NewMember): void {
+  /** @throws ConfigurationError if this user of the brokers may not hear the others */
+  async join(self: NewMember): Promise<void> {
     this.#self = { ...self, host: hostname(), pid: process.pid }
-    const { connection } = this.#brokers
-    connection.subscribe(this.#brokers.subjectOf('beat'), { callback: (_, message) => this.#hear(message.json()) })
-    connection.subscribe(this.#brokers.subjectOf('ping', self.id), { callback: (_, message) => void message.respond() })
+    await this.#brokers.hear(this.#brokers.subjectOf('beat'), (message) => this.#hear(message.json()))
+    await this.#brokers.hear(this.#brokers.subjectOf('ping', self.id), (message) => void message.respond())
     this.#brokers.onReconnect = () => this.#listen()
     this.#listen()
     this.#lastBeat = systemClock.monotonic()

@@ -84,8 +84,10 @@ t.test('a request is believed once, for half a minute, as it was signed, by whom
     'postgres://ann:secret@127.0.0.1:1/none',
     'postgres://ann@127.0.0.1:1/none?password=a',
     'postgres://ann@127.0.0.1:1/none',
+    'nats://127.0.0.1:1?creds=ann@desk', // a name of a file, that is no secret
   ]
   const others = [keyOf({ url, name: 'other' }), ...urls.map((url) => keyOf({ url }))]
+  t.equal(others.at(-1), undefined)
   const secrets = ['SECRET', 'OTHER'].map((secretEnv) => keyOf({ url, secretEnv }))
   for (const other of [...others, ...secrets])
     t.match(new Peers(other, () => now).read('two', signed(), request), { refusal: /not signed/ })

@@ -3,6 +3,7 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createConnection } from 'node:net'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -31,6 +32,12 @@ export interface Broker {
   process: ChildProcess | undefined
 }
 
+export interface BrokerSettings {
+  /** Lines that say who may come, in place of a user of this class's own. */
+  readonly login?: string
+  readonly sync?: 'always'
+}
+
 export class NatsBrokers {
   readonly folder = mkdtempSync(join(tmpdir(), 'dramatis-nats-'))
   readonly #password = randomUUID()
@@ -38,7 +45,7 @@ export class NatsBrokers {
   readonly all: readonly Broker[]
   #admin: NatsConnection | undefined
 
-  private constructor(program: string, ports: readonly number[], settings: string) {
+  private constructor(program: string, ports: readonly number[], { login, sync }: BrokerSettings) {
     this.#program = program
     const routes = ports.slice(ports.length / 2).map((port) => `nats://127.0.0.1:${port}`)
     this.all = routes.map((route, i) => {
@@ -49,24 +56,29 @@ export class NatsBrokers {
         `listen: 127.0.0.1:${port}`,
         'ping_interval: "2s"',
         'ping_max: 2',
-        `authorization { user: dramatis, password: "${this.#password}" }`,
-        `jetstream { store_dir: "${join(this.folder, name)}" }`,
+        login ?? `authorization { user: dramatis, password: "${this.#password}" }`,
+        `jetstream { store_dir: "${this.storeOf(name)}"${sync ? `, sync_interval: ${sync}` : ''} }`,
         ...(routes.length > 1
           ? [`cluster { name: c, no_advertise: true, listen: "${route.slice(7)}", routes: [${routes.join(', ')}] }`]
           : []),
-        settings,
       ]
       writeFileSync(file, lines.join('\n'))
       return { name, port, file, process: undefined }
     })
   }
 
-  static async start(program: string, count = 3, settings = ''): Promise<NatsBrokers> {
+  static async start(program: string, count = 3, settings: BrokerSettings = {}): Promise<NatsBrokers> {
     const ports = await Promise.all(Array.from({ length: 2 * count }, freePort))
     const brokers = new NatsBrokers(program, ports, settings)
     for (const broker of brokers.all) brokers.run(broker)
-    await brokers.ready()
+    if (settings.login === undefined) await brokers.ready()
+    else for (const { port } of brokers.all) await listens(port)
     return brokers
+  }
+
+  /** Folder of what a broker keeps. */
+  storeOf(name: string): string {
+    return join(this.folder, name)
   }
 
   get url(): string {
@@ -160,6 +172,19 @@ export class NatsBrokers {
       } catch {
         await sleep(50)
       }
+    }
+  }
+}
+
+async function listens(port: number): Promise<void> {
+  for (;;) {
+    const socket = createConnection(port, '127.0.0.1')
+    try {
+      return void (await once(socket, 'data'))
+    } catch {
+      await sleep(50)
+    } finally {
+      socket.destroy()
     }
   }
 }

@@ -31,7 +31,7 @@ export interface PeerOptions {
 export function keyOf({ url = '', name = 'default', secretEnv }: PeerOptions): Buffer | undefined {
   const derived = (secret: string) => createHash('sha256').update(`dramatis peers\n${name}\n${secret}`).digest()
   if (secretEnv === undefined) {
-    const [, inLogin, query = ''] = /^[a-z]+:\/\/(?:[^:@/]*:?([^@/]*)@)?[^?]*\??(.*)/.exec(url) ?? []
+    const [, inLogin, query = ''] = /^[a-z]+:\/\/(?:[^:@/?]*:?([^@/?]*)@)?[^?]*\??(.*)/.exec(url) ?? []
     const password = inLogin || new URLSearchParams(query).get('password') || own(environment(), 'PGPASSWORD')
     return password ? derived(password) : undefined
   }

@@ -39,7 +39,8 @@ import type { SentOptions, SentRun, TeamShard as TeamShardClass } from './team-s
 export interface ClusterOptions {
   /**
    * Address of a PostgreSQL, 13 and up: `postgres://user:password@host:5432,host:5432/database`. Its hosts are tried
-   * in turn. Or brokers of NATS with JetStream, 2.11 and up, as a preview: `nats://user:password@host:4222,host:4222`.
+   * in turn. Or brokers of NATS with JetStream, 2.11 and up, as a preview: `nats://user:password@host:4222,host:4222`,
+   * with files of credentials as in `?creds=/run/user.creds`.
    */
   url?: string
   /** An engine of your own, in place of `url`. */
