@@ -51,7 +51,7 @@ const rooms: ReadonlyMap<string, number> = new Map(
     'service/a2a': 6, // a team as an agent of A2A
     'service/acp': 2, // a team as an agent of ACP, in an editor
     'service/api': 13, // answers about teams over several processes, and one digest of all shards
-    'service/terminal': 6,
+    'service/terminal': 7, // a cluster that is watched from outside
     'service/rehearsal': 4,
     'service/commands': 11, // suites of cases; a team in an editor
     service: 1,
@@ -98,6 +98,7 @@ const LINES: readonly [lines: number, what: string][] = [
   [520, 'URLs that are told how tasks of A2A stand, and what is owed to receivers outside'],
   [150, 'npm create dramatis: what it refuses and makes; types that options of dramatis/http name'],
   [110, 'what a comparison of suites cannot find or has left out, scores of no case, gates that throw or are mistyped'],
+  [255, 'a cluster that is watched from outside, by its engine and by any process'],
   [190, 'logs of all shards at a terminal, and pages of lists by a place in the whole'],
   [95, 'users and rights of NATS, by files that its address names'],
 ]

@@ -5,6 +5,7 @@ import t, { type Test } from 'tap'
 import { PostgresServer, postgresFolder } from '../../examples/cluster-demo/postgres-server.ts'
 import type { Digest } from '../../src/index.ts'
 import { DigestFold, missingWords } from '../../src/service/digest/digest-fold.ts'
+import { ClusterSource } from '../../src/service/terminal/cluster-source.ts'
 import { remoteSource } from '../../src/service/terminal/source.ts'
 import { showTop } from '../../src/service/terminal/top.ts'
 import { FakeTerminal } from '../terminal/fake-terminal.ts'
@@ -114,6 +115,56 @@ t.test('one live view of all processes', { skip: !bin && 'no PostgreSQL is insta
     await source.close()
     said = (write) => write('{"seq":0,"at":0,"n":0}\n')
     await until(() => missingWords(fold.processes).includes('earlier version'))
+  })
+})
+
+t.test('a terminal watches a cluster by its engine', { skip: !bin && 'no PostgreSQL is installed here' }, async (t) => {
+  const database = await PostgresServer.start(bin!)
+  t.teardown(() => database.remove())
+  const { url } = database
+  await t.rejects(ClusterSource.open('postgres://127.0.0.1:1/none', undefined, undefined), {
+    code: 'CLUSTER_UNREACHABLE',
+  })
+  await t.rejects(ClusterSource.open(url, undefined, undefined), { message: /say which cluster. There are: none/ })
+  const open = async (t: Test) => {
+    const source = await ClusterSource.open(url, undefined, undefined)
+    const over = new AbortController()
+    const terminal = new FakeTerminal({ columns: 160 })
+    const shown = showTop({ source, screen: terminal.screen, keys: terminal.keys, signal: over.signal })
+    t.teardown(async () => {
+      over.abort()
+      await shown
+      await source.close()
+    })
+    return { terminal, source }
+  }
+
+  await t.test('whichever process is there shows what the agents do', async (t) => {
+    const options = { authorize: () => ({ id: 'ann', may: ['run' as const, 'watch' as const, 'operate' as const] }) }
+    const [one, two] = await Promise.all([
+      served(t, { url, name: 'top' }, options),
+      served(t, { url, name: 'top' }, options),
+    ])
+    await sharedBy(one, two)
+    const asked = await one.team.launch('order', { runId: idAt(two, 'asked') })
+    const { terminal, source } = await open(t)
+    await terminal.shows(/2 processes {2}1 run .*1 question/)
+    await terminal.shows(/p processes {2}q quit/)
+    await t.rejects(ClusterSource.open(url, 'tip', undefined), { message: /no cluster "tip". There are: top/ })
+    terminal.press('p')
+    for (const { team } of [one, two])
+      await terminal.shows(new RegExp(`:${process.pid} +${team.id.slice(0, 8)} +- +[01] +\\d`))
+    const [reached, left] = source.cluster().members[0]!.id === one.team.id ? [one, two] : [two, one]
+    await reached.close() // the one that tells
+    await terminal.shows(/shard \d went from \S+:\d+ to \S+:\d+ \(taken \d+ times\)/)
+    terminal.press('p')
+    await terminal.shows(/1 process {2}1 run .*1 question/)
+    await (await left.team.getRun(asked.id))!.cancel()
+    await terminal.shows(/1 process {2}0 runs/)
+    await left.close()
+    await terminal.shows(/! not in view: shards 0, 1, 2, 3 \(no process has them\)/)
+    terminal.press('p')
+    await terminal.shows(/nobody +0 +0-3/)
   })
 })
 

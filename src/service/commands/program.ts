@@ -133,9 +133,13 @@ export async function main(args: readonly string[], surroundings: Surroundings):
   program
     .command('top')
     .description('show what the agents of a team do, wait for and cost')
-    .argument('<team>', 'a .ts, .js or .yaml file, or the URL of a team that is served')
+    .argument(
+      '<team>',
+      'a .ts, .js or .yaml file, the URL of a team that is served, or that of the engine of a cluster',
+    )
     .argument('[query]', 'what a team of a file is to do meanwhile, in quotes')
     .option(...tokenEnv)
+    .option(...ofCluster)
     .showHelpAfterError('See "dramatis top --help".')
     .action(async (team: string, query: string | undefined, flags: ScreenFlags) =>
       end((await import('./screens.ts')).top(team, query, flags, surroundings)),

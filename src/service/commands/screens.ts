@@ -1,15 +1,20 @@
 /** `dramatis chat <url or team file> [message]`: a conversation with a team at the terminal. */
 
 import { ConfigurationError } from '../../shared/errors.ts'
+import { unlessAborted } from '../../shared/on-abort.ts'
+import { isClusterUrl } from '../shared/cluster-url.ts'
 import { EXIT, untilInterrupt } from '../shared/failure.ts'
+import { loadEnv } from '../shared/load-team-file.ts'
 import { isTerminal, type Print } from '../shared/screen.ts'
 import { Chat } from '../terminal/chat.ts'
-import { openSources, type TeamSource } from '../terminal/source.ts'
+import { ClusterSource } from '../terminal/cluster-source.ts'
+import { openSources, type TeamSource, tokenIn } from '../terminal/source.ts'
 import { type Keys, showTop } from '../terminal/top.ts'
 import type { Surroundings } from './run.ts'
 
 export interface ScreenFlags {
   tokenEnv?: string
+  clusterName?: string
 }
 
 /** Talks until the input ends or somebody leaves, and resolves to the exit code. */
@@ -50,17 +55,23 @@ export async function chat(
 export async function top(
   target: string,
   query: string | undefined,
-  { tokenEnv }: ScreenFlags,
+  { tokenEnv, clusterName }: ScreenFlags,
   { stderr, stdin, folder }: Surroundings,
 ): Promise<number> {
   if (!isTerminal(stderr)) {
-    const other = /^https?:/.test(target) ? 'Ask the service: GET /api/turns.' : 'Use "dramatis run".'
+    const other = isClusterUrl(target)
+      ? 'Use "dramatis cluster status" and "dramatis runs".'
+      : /^https?:/.test(target)
+        ? 'Ask the service: GET /api/turns.'
+        : 'Use "dramatis run".'
     throw new ConfigurationError(`dramatis top draws a screen, and stderr is no terminal. ${other}`, {})
   }
   const print = () => {} // the screen shows what matters
   return untilInterrupt(print, async (signal) => {
-    const sources = await openSources(target, { folder, tokenEnv, signal, print })
-    const [source, ...others] = sources
+    const sources = isClusterUrl(target)
+      ? [await unlessAborted(signal, clusterSource(target, clusterName, tokenEnv, folder))]
+      : await openSources(target, { folder, tokenEnv, signal, print })
+    const [source, ...others] = sources as [TeamSource, ...TeamSource[]]
     try {
       if (query !== undefined) void asked(source, query)
       await showTop({ source, others, screen: stderr, keys: stdin, signal })
@@ -69,6 +80,11 @@ export async function top(
       for (const each of sources) await each.close()
     }
   })
+}
+
+async function clusterSource(url: string, name: string | undefined, tokenEnv: string | undefined, folder: string) {
+  loadEnv(folder)
+  return ClusterSource.open(url, name, tokenEnv === undefined ? undefined : tokenIn(tokenEnv))
 }
 
 async function asked(source: TeamSource, query: string): Promise<void> {

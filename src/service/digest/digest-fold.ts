@@ -206,7 +206,9 @@ export class DigestFold {
     }
     const open = new Set(runs.map(({ id }) => id))
     for (const [id, run] of this.runs) if (run.endedAt === null && !open.has(id)) this.runs.delete(id)
-    for (const run of runs) this.runs.set(run.id, { ...newRun(run.id), ...this.runs.get(run.id), ...run })
+    // one that a hand-over or a restart has cut off goes on
+    for (const run of runs)
+      this.runs.set(run.id, { ...newRun(run.id), ...this.runs.get(run.id), ...run, endedAt: null, error: null })
     this.questions.clear()
     for (const question of questions) this.questions.set(question.questionId, question)
   }

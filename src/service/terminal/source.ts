@@ -13,6 +13,7 @@ import {
   type Team,
 } from '../../index.ts'
 import { inFlowMode } from '../../protocols/flow-mode.ts'
+import type { SeenCluster } from '../../runtime/cluster/cluster-store.ts'
 import { lineLogger } from '../../runtime/logging/logger.ts'
 import type { RuntimeEvent } from '../../runtime/runs/events.ts'
 import { SPOKEN, SpokenWords } from '../../runtime/runs/stream-parts.ts'
@@ -378,6 +379,26 @@ export interface Talk {
   stop(): Promise<void>
 }
 
+/** A shard that another process has taken. */
+export interface Move {
+  /** Epoch ms at which it was seen. */
+  readonly at: number
+  readonly shard: number
+  /** Names of processes; '' for nobody. */
+  readonly from: string
+  readonly to: string
+  /** Times that it was taken. */
+  readonly taken: number
+}
+
+/** A cluster as its engine told it last. */
+export interface ClusterSight extends SeenCluster {
+  /** Those since it is looked at, the last one first. */
+  readonly moves: readonly Move[]
+  /** Why the engine has told nothing since. */
+  readonly failure: string | undefined
+}
+
 export interface TeamSource {
   /** Name of the team where it is one of several that are served. */
   readonly team?: string
@@ -390,6 +411,8 @@ export interface TeamSource {
   context(agent: string): ContextInfo | undefined
   /** Returns how far an agent is with its turn, where that is at hand. */
   progress(agent: string): AgentProgress | undefined
+  /** Returns what the engine of the team's cluster tells, where it is looked at. */
+  cluster?(): ClusterSight
   close(): Promise<void>
 }
 
@@ -445,7 +468,7 @@ export async function openSources(
   return [localSource(team)]
 }
 
-function tokenIn(name: string): string {
+export function tokenIn(name: string): string {
   const token = own(environment(), name)
   if (token) return token
   const text = `--token-env: the variable ${name} is not set; it has to have the token of the service.`

@@ -7,6 +7,7 @@ import { own } from '../../shared/values.ts'
 import { type DigestFold, type FoldedAgent, type FoldedRun, missingWords } from '../digest/digest-fold.ts'
 import { newestTurns, toldWaits } from '../digest/moment.ts'
 import { oneLine } from '../shared/failure.ts'
+import type { ClusterSight } from './source.ts'
 
 const LONGEST = 2_000
 
@@ -78,11 +79,13 @@ export type Sort = 'trouble' | 'name' | 'tokens' | 'mailbox'
 export const SORTS: readonly Sort[] = ['trouble', 'name', 'tokens', 'mailbox']
 
 export interface TopState {
-  view: 'agents' | 'agent' | 'tasks' | 'waits' | 'letters'
+  view: 'agents' | 'agent' | 'tasks' | 'waits' | 'letters' | 'processes'
   sort: Sort
   selected: string | undefined
   /** Name of the team where Tab leads to others. */
   team?: string
+  /** True where several processes have the team. */
+  isOfCluster?: boolean
   /** Text about the last key, in place of the list of keys. */
   note: string
 }
@@ -100,7 +103,7 @@ const ALARMS: ReadonlySet<string> = new Set(['deadlock', 'livelock', 'stall'])
 
 /**
  * Returns the lines of the screen: at most `height`, each at most `width` columns. `now`: epoch ms; `work`: the lines
- * of the tasks.
+ * of the tasks, or of the processes.
  */
 export function topLines(
   fold: DigestFold,
@@ -213,6 +216,8 @@ function bodyLines(
       return waitLines(fold, now)
     case 'letters':
       return letterLines(fold, now)
+    case 'processes':
+      return work
   }
 }
 
@@ -326,8 +331,49 @@ function letterLines({ facts }: DigestFold, now: number): string[] {
   })
 }
 
-function keyLine({ view, sort, note, team }: TopState): string {
+// ---- processes of a cluster
+
+/** Returns the lines of the processes. `cluster`: what the engine tells, if it is looked at. */
+export function processLines({ processes }: DigestFold, cluster: ClusterSight | undefined, now: number): string[] {
+  if (!cluster) {
+    const shown = processes.map(({ name, shards }) => [name || 'nobody', rangesOf(shards)])
+    return shown.length > 0 ? table(['process', 'shards'], shown) : ['the team has this process alone']
+  }
+  const { members, shards, moves, failure } = cluster
+  const openOf = (held: readonly number[]) =>
+    grouped(shards.filter(({ shard }) => held.includes(shard)).reduce((sum, { open }) => sum + open, 0))
+  const free = shards.flatMap(({ shard, owner }) => (owner === null ? [shard] : []))
+  const rows = members.map(({ id, host, pid, version = '-', shards: held }) => {
+    return [`${host}:${pid}`, id.slice(0, SHORT_ID), version, openOf(held), rangesOf(held)]
+  })
+  if (free.length > 0) rows.push(['nobody', '', '', openOf(free), rangesOf(free)])
+  return [
+    ...(failure === undefined ? [] : [`! as it was: ${failure}`]),
+    ...table(['process', 'node', 'version', 'open runs', 'shards'], rows),
+    '',
+    ...moves.map(({ at, shard, from, to, taken }) => {
+      return `${span(now - at)} ago  shard ${shard} went from ${from || 'nobody'} to ${to || 'nobody'} (taken ${taken} times)`
+    }),
+    ...(moves.length === 0 ? ['no shard was taken since this screen was opened'] : []),
+  ]
+}
+
+const SHORT_ID = 8
+
+/** Returns numbers in order as text: `0-3, 8`. */
+function rangesOf(numbers: readonly number[]): string {
+  const ranges: [first: number, last: number][] = []
+  for (const number of numbers) {
+    const range = ranges.at(-1)
+    if (range?.[1] === number - 1) range[1] = number
+    else ranges.push([number, number])
+  }
+  return ranges.map(([first, last]) => (first === last ? `${first}` : `${first}-${last}`)).join(', ') || '-'
+}
+
+function keyLine({ view, sort, note, team, isOfCluster }: TopState): string {
   if (note !== '') return note
   const first = view === 'agents' ? `Enter agent  s sort (${sort})` : 'Esc back'
-  return `${first}  t tasks  w waits  d letters  r restart${team === undefined ? '' : '  Tab next team'}  q quit`
+  const last = isOfCluster ? 'p processes' : 'r restart'
+  return `${first}  t tasks  w waits  d letters  ${last}${team === undefined ? '' : '  Tab next team'}  q quit`
 }

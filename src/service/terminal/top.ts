@@ -6,7 +6,7 @@ import { failureWords } from '../shared/failure.ts'
 import { redrawOn } from '../shared/redraw.ts'
 import type { Screen } from '../shared/screen.ts'
 import type { TeamSource } from './source.ts'
-import { orderedAgents, SORTS, type TopState, topLines } from './top-view.ts'
+import { orderedAgents, processLines, SORTS, type TopState, topLines } from './top-view.ts'
 import { type ProgressOf, SeenSubtasks, workLines } from './work.ts'
 
 export type Keys = NodeJS.ReadableStream & { isTTY?: boolean; setRawMode?(raw: boolean): unknown }
@@ -60,8 +60,14 @@ export async function showTop({
     const size = { width: (screen.columns ?? 80) - 1, height: (screen.rows ?? 24) - 1 }
     const team = sources.length > 1 && source.team !== undefined && { team: source.team }
     if (fold.lines === 0) return
-    const work = state.view === 'tasks' ? workLines(fold, size.width, now(), progressOf, seen) : []
-    update(topLines(fold, { ...state, ...team }, size, now(), work).join('\n'))
+    const cluster = source.cluster?.()
+    const isOfCluster = cluster !== undefined || fold.processes.length > 0
+    const more = {
+      tasks: () => workLines(fold, size.width, now(), progressOf, seen),
+      processes: () => processLines(fold, cluster, now()),
+    }
+    const lines = own(more, state.view)?.() ?? []
+    update(topLines(fold, { ...state, ...team, isOfCluster }, size, now(), lines).join('\n'))
   }
   const move = (by: number) => {
     const names = orderedAgents(fold, state.sort).map(({ name }) => name)
@@ -89,6 +95,9 @@ export async function showTop({
     },
     w: () => {
       state.view = state.view === 'waits' ? 'agents' : 'waits'
+    },
+    p: () => {
+      state.view = state.view === 'processes' ? 'agents' : 'processes'
     },
     d: () => {
       state.view = state.view === 'letters' ? 'agents' : 'letters'
