@@ -7,10 +7,20 @@ import { randomUUID } from 'node:crypto'
 import type { StoredMsg } from '@nats-io/jetstream'
 import type { ShardLog } from '../runtime/cluster/cluster-store.ts'
 import { blocksIn, chunkOf, type LogEnd, nextGroup, type WaitingBlock } from '../runtime/store/chunks.ts'
-import type { Block, LogState, OpenedLog, Position, ReadOptions, StoredBlock } from '../runtime/store/log-files.ts'
+import type {
+  Block,
+  Checkpoint,
+  LogState,
+  OpenedLog,
+  Position,
+  ReadOptions,
+  StoredBlock,
+} from '../runtime/store/log-files.ts'
 import { systemClock } from '../shared/clock.ts'
 import { type DramatisError, describe, LogCorruptError, LogHeldError, LogLostError } from '../shared/errors.ts'
+import { unlessAborted } from '../shared/on-abort.ts'
 import { type Brokers, MESSAGE_BYTES } from './brokers.ts'
+import { CheckpointParts, type NamedCheckpoint, PART } from './checkpoint-parts.ts'
 import type { HeldShard, Members, Owner } from './members.ts'
 
 /** A position is the number of a message, the first one of a chunk in parts, and that of a block in it. */
@@ -21,6 +31,8 @@ const PAUSE_MS = 100
 const LONGEST_PAUSE_MS = 1_000
 /** Times `ttlMs` after which a write that waits is told to who operates it. */
 const STUCK = 3
+/** Time that a checkpoint may wait for the brokers when it is whole. */
+const SHOW_MS = 10_000
 
 export class JetStreamLog implements ShardLog {
   readonly shard: number
@@ -33,6 +45,8 @@ export class JetStreamLog implements ShardLog {
   lost: number | undefined
   bytes = 0
   readonly segmentBytes = 2 ** 23
+  /** So many bytes are read when the shard is taken from a process that died, and the checkpoint. */
+  readonly checkpointBytes = 2 ** 22
   /** Number of the first task that it has not been asked for yet. */
   nextTask = 1
   #incarnation = 0
@@ -41,6 +55,11 @@ export class JetStreamLog implements ShardLog {
   #last = 0
   #end: LogEnd = { lastSeq: 0, carried: 0 }
   #waiting: WaitingBlock[] = []
+  readonly #parts: CheckpointParts
+  /** The checkpoint that each message names from now on. */
+  #checkpoint: NamedCheckpoint | undefined
+  /** A checkpoint that no message names yet, and who waits for that. */
+  #show: { readonly checkpoint: NamedCheckpoint; resolve(): void; reject(error: DramatisError): void } | undefined
   #work: Promise<void> | undefined
   #failure: DramatisError | undefined
   #isClosing = false
@@ -52,6 +71,7 @@ export class JetStreamLog implements ShardLog {
     this.#onLost = onLost
     this.#stream = brokers.streamOf(`log_${shard}`)
     this.#subject = brokers.subjectOf('log', shard)
+    this.#parts = new CheckpointParts(brokers, shard)
   }
 
   /** As its owner tells it to others. */
@@ -76,12 +96,15 @@ export class JetStreamLog implements ShardLog {
       const isShorter = known !== undefined && known.last > this.#last
       this.#incarnation = Math.max(before.incarnation, isShorter ? known.incarnation : 0) + 1
       this.#end = { lastSeq: before.lastSeq, carried: 0 }
+      const { checkpoint } = before
+      this.#checkpoint = checkpoint && messageOf(checkpoint.position) >= this.#first ? checkpoint : undefined
       if (await this.#put(new Uint8Array(), this.#end, { signal })) {
         this.bytes = state.bytes
         this.lost = isShorter ? Math.max(0, known.bytes - state.bytes) : undefined
         this.state = 'open'
         this.#members.beat() // others need not wait to hear whose it is
-        return { incarnation: this.#incarnation, lastSeq: before.lastSeq, cut: undefined }
+        const opened = { incarnation: this.#incarnation, lastSeq: before.lastSeq, cut: undefined }
+        return this.#checkpoint ? { ...opened, checkpoint: this.#parts.checkpoint(this.#checkpoint) } : opened
       }
       if (owner?.id !== this.#members.self.id) rival = before.incarnation // if it writes on, it lives
     }
@@ -92,8 +115,23 @@ export class JetStreamLog implements ShardLog {
       if (this.state !== 'open' || this.#isClosing)
         return reject(this.#failure ?? new LogLostError('the log is not open', {}))
       this.#waiting.push({ block, resolve, reject })
-      this.#work ??= Promise.resolve().then(() => this.#writeAll())
+      this.#begin()
     })
+  }
+
+  /** Gives up others that were there before, when this one is named: so none of a later owner. */
+  async checkpoint(position: Position, _lastSeq: number, pieces: AsyncIterable<Uint8Array>): Promise<Checkpoint> {
+    const others = await this.#parts.names()
+    const checkpoint = await this.#parts.write(position, pieces)
+    const shown = new Promise<void>((resolve, reject) => {
+      if (this.state !== 'open' || this.#isClosing)
+        return reject(this.#failure ?? new LogLostError('the log is not open', {}))
+      this.#show = { checkpoint, resolve, reject }
+      this.#begin()
+    })
+    await unlessAborted(AbortSignal.timeout(SHOW_MS), shown)
+    await this.#parts.forget(others)
+    return this.#parts.checkpoint(checkpoint)
   }
 
   async sync(): Promise<void> {
@@ -119,12 +157,12 @@ export class JetStreamLog implements ShardLog {
   async *read(options: ReadOptions = {}): AsyncGenerator<StoredBlock> {
     const { from = 0, signal } = options
     const until = this.#last
-    let next = Math.max(this.#first, Math.floor(from / BLOCKS))
+    let next = Math.max(this.#first, messageOf(from))
     const ahead: Promise<StoredMsg | undefined>[] = []
     let parts: StoredMsg[] = []
-    for (let seq = next; seq <= until; seq++) {
-      signal?.throwIfAborted()
-      while (ahead.length < READS_AT_ONCE && next <= until) {
+    for (let seq = next, atOnce = 1; seq <= until; seq++, atOnce = Math.min(2 * atOnce, READS_AT_ONCE)) {
+      signal?.throwIfAborted() // who looks at the first block alone need not get many
+      while (ahead.length < atOnce && next <= until) {
         const message = this.#insistOn(next++)
         message.catch(() => {}) // its turn comes
         ahead.push(message)
@@ -144,7 +182,7 @@ export class JetStreamLog implements ShardLog {
 
   /** Purges below the message of that position, so the last one stays: it says whose the shard is. */
   async dropBefore(position: Position): Promise<void> {
-    const seq = Math.floor(position / BLOCKS)
+    const seq = messageOf(position)
     if (seq <= this.#first) return // a purge below number 1 would be one of all
     await this.#brokers.patiently(() => this.#brokers.purge(this.#stream, { seq }))
     this.#first = seq
@@ -167,9 +205,16 @@ export class JetStreamLog implements ShardLog {
     this.#members.beat()
   }
 
+  #begin(): void {
+    this.#work ??= Promise.resolve().then(() => this.#writeAll())
+  }
+
   async #writeAll(): Promise<void> {
     try {
-      while (!this.#failure && this.#waiting.length > 0) await this.#writeNext()
+      while (!this.#failure && (this.#waiting.length > 0 || this.#show)) {
+        if (this.#show) await this.#showNext()
+        else await this.#writeNext()
+      }
     } catch (error) {
       this.#lose(error)
     } finally {
@@ -192,6 +237,14 @@ export class JetStreamLog implements ShardLog {
     for (const [index, { resolve }] of group.entries()) resolve(first * BLOCKS + index)
   }
 
+  async #showNext(): Promise<void> {
+    const { checkpoint, resolve } = this.#show!
+    this.#checkpoint = checkpoint
+    if (!(await this.#put(new Uint8Array(), this.#end))) throw this.#taken()
+    this.#show = undefined
+    resolve()
+  }
+
   /**
    * Writes behind the last message, and resolves to false if another one stands there. It is sent again with the same
    * condition until that is known, so it is written once.
@@ -207,6 +260,7 @@ export class JetStreamLog implements ShardLog {
       [OWNER]: isFree ? '' : JSON.stringify(this.#members.self),
       [LAST_SEQ]: String(lastSeq),
       [NONCE]: nonce,
+      ...(this.#checkpoint && { [CHECKPOINT]: JSON.stringify(this.#checkpoint) }),
       ...(isPart && { [PART]: '1' }),
     }
     const { ttlMs } = this.#members.times
@@ -278,27 +332,35 @@ export class JetStreamLog implements ShardLog {
         : new LogLostError(`the log of shard ${this.shard} is lost: ${describe(error)}`, {}, error)
     this.state = 'lost'
     for (const { reject } of this.#waiting.splice(0)) reject(this.#failure)
+    this.#show?.reject(this.#failure)
+    this.#show = undefined
     if (!this.#isClosing) this.#onLost(this.#failure)
   }
 }
 
-const [INCARNATION, OWNER, LAST_SEQ, NONCE, PART] = ['Incarnation', 'Owner', 'Last-Seq', 'Nonce', 'Part'] as const
+const [INCARNATION, OWNER, LAST_SEQ] = ['Incarnation', 'Owner', 'Last-Seq'] as const
+const [NONCE, CHECKPOINT] = ['Nonce', 'Checkpoint'] as const
+
+/** Number of the message in which a block stands. */
+const messageOf = (position: Position) => Math.floor(position / BLOCKS)
 
 interface Claim {
   readonly incarnation: number
   readonly lastSeq: number
   readonly owner: Owner | undefined
+  readonly checkpoint: NamedCheckpoint | undefined
 }
 
 /** Reads the last message of a shard. */
 export function claimIn(message: StoredMsg | undefined): Claim {
-  if (!message) return { incarnation: 0, lastSeq: 0, owner: undefined }
+  if (!message) return { incarnation: 0, lastSeq: 0, owner: undefined, checkpoint: undefined }
   const { header } = message
-  const owner = header.get(OWNER)
+  const [owner, checkpoint] = [header.get(OWNER), header.get(CHECKPOINT)]
   return {
     incarnation: Number(header.get(INCARNATION)),
     lastSeq: Number(header.get(LAST_SEQ)),
     owner: owner === '' ? undefined : (JSON.parse(owner) as Owner),
+    checkpoint: checkpoint === '' ? undefined : (JSON.parse(checkpoint) as NamedCheckpoint),
   }
 }
 

@@ -183,6 +183,22 @@ const promises: { readonly [name: string]: (join: Join) => Promise<void> } = {
     assert.deepEqual(await textOf(later), entries(1, lastSeq + 10))
   },
 
+  async 'an owner whose shard was claimed meanwhile shows no checkpoint'(join) {
+    const member = await join()
+    const earlier = await member.open(1)
+    if (!earlier.checkpoint) return
+    const position = await earlier.append(blockOf(1))
+    const later = member.log(1)
+    async function* pieces() {
+      yield Buffer.from('a piece')
+      await later.open()
+      yield Buffer.from('and another')
+    }
+    await assert.rejects(earlier.checkpoint(position, 1, pieces()), LogLostError)
+    await later.close()
+    assert.equal((await member.log(1).open()).checkpoint, undefined)
+  },
+
   async 'blocks of any size come back'(join) {
     const member = await join()
     const log = await member.open(0)
