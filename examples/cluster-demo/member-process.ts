@@ -31,9 +31,15 @@ export class MemberProcess {
     this.#settings = settings
   }
 
-  /** Resolves when it has joined. */
-  async run(): Promise<void> {
-    const child = fork(PROGRAM, [JSON.stringify(this.#settings)], { stdio: ['ignore', 'inherit', 'pipe', 'ipc'] })
+  /** Another process like this one, which does not run yet. */
+  twin(): MemberProcess {
+    return new MemberProcess(this.#settings)
+  }
+
+  /** Resolves when it has joined. `execArgv`: flags of Node. */
+  async run(execArgv: string[] = []): Promise<void> {
+    const stdio = ['ignore', 'inherit', 'pipe', 'ipc'] as const
+    const child = fork(PROGRAM, [JSON.stringify(this.#settings)], { stdio: [...stdio], execArgv })
     child.stderr?.on('data', (bytes) => {
       if (process.env.DRAMATIS_CLUSTER_LOG) process.stderr.write(bytes)
     })

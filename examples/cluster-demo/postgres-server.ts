@@ -45,7 +45,12 @@ export class PostgresServer {
   }
 
   get url(): string {
-    return `postgres://dramatis:${this.#password}@127.0.0.1:${this.port}/postgres`
+    return this.urlBy(this.port)
+  }
+
+  /** Its address by the port of a proxy. */
+  urlBy(port: number): string {
+    return `postgres://dramatis:${this.#password}@127.0.0.1:${port}/postgres`
   }
 
   static async start(bin: string, settings: readonly string[] = []): Promise<PostgresServer> {

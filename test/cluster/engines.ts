@@ -1,7 +1,9 @@
 /** The engines of a cluster, as tests have them that know none: each starts servers of its own. */
 import { PostgresServer, postgresFolder } from '../../examples/cluster-demo/postgres-server.ts'
-import { Doors } from '../jetstream/doors.ts'
+import { brokerFaults } from '../jetstream/broker-faults.ts'
 import { NatsBrokers, natsServer, WHY_NOT } from '../jetstream/nats-brokers.ts'
+import { databaseFaults } from '../postgres/database-faults.ts'
+import { Doors } from './doors.ts'
 import type { Fault } from './nemesis.ts'
 
 export interface RunningEngine {
@@ -29,15 +31,16 @@ export const engines: readonly Engine[] = [
     skip: !postgresFolder() && 'no PostgreSQL is installed here',
     async start(_, processes) {
       const server = await PostgresServer.start(postgresFolder()!)
-      const restart = {
-        name: 'database',
-        async act() {
-          await server.kill()
-          await server.run()
+      const doors = await Doors.before([server.port], processes)
+      return {
+        urls: doors.ports.map(([port]) => server.urlBy(port!)),
+        faults: [...databaseFaults(server, FROZEN_MS), ...doors.faults(FROZEN_MS)],
+        patienceMs: 60_000,
+        async remove() {
+          doors.close()
+          await server.remove()
         },
       }
-      const urls = Array<string>(processes).fill(server.url)
-      return { urls, faults: [restart], patienceMs: 60_000, remove: () => server.remove() }
     },
   },
   {
@@ -45,10 +48,13 @@ export const engines: readonly Engine[] = [
     skip: !natsServer() && WHY_NOT,
     async start(cluster, processes) {
       const brokers = await NatsBrokers.start(natsServer()!)
-      const doors = await Doors.before(brokers, processes)
+      const doors = await Doors.before(
+        brokers.all.map(({ port }) => port),
+        processes,
+      )
       return {
-        urls: Array.from({ length: processes }, (_, process) => doors.urlOf(process)),
-        faults: doors.faults(cluster, FROZEN_MS),
+        urls: doors.ports.map((ports) => brokers.urlBy(ports)),
+        faults: [...brokerFaults(brokers, cluster, FROZEN_MS), ...doors.faults(FROZEN_MS)],
         patienceMs: 240_000, // a stream whose brokers were killed may have no leader for a minute on a busy machine
         async remove() {
           doors.close()

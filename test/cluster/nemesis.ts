@@ -24,6 +24,10 @@ export interface Fault {
   act(member: MemberProcess, random: () => number): Promise<void>
 }
 
+/** Puts the clock of a process and its threads a day ahead. */
+const AHEAD = `data:text/javascript,const now=Date.now,day=864e5;Date.now=()=>now()+day;
+Object.defineProperty(performance,'timeOrigin',{value:performance.timeOrigin+day})`
+
 /** Faults of processes. An engine has its own beside them. */
 export function processFaults(frozenMs: number): readonly Fault[] {
   return [
@@ -48,6 +52,26 @@ export function processFaults(frozenMs: number): readonly Fault[] {
       async act(member) {
         await member.signal('SIGTERM')
         await member.run()
+      },
+    },
+    {
+      name: 'join',
+      async act(member, random) {
+        const other = member.twin()
+        try {
+          await other.run()
+          await sleep(500 + random() * 2_500)
+          await other.signal('SIGTERM')
+        } finally {
+          await other.signal('SIGKILL')
+        }
+      },
+    },
+    {
+      name: 'clock',
+      async act(member) {
+        await member.signal('SIGKILL')
+        await member.run(['--import', AHEAD])
       },
     },
   ]

@@ -1,12 +1,16 @@
-/** A proxy before a database, which can cut its connections where a test wants it, refuse them, or fall silent. */
+/** A proxy before a server, which can cut its connections where a test wants it, refuse them, or fall silent. */
 import { once } from 'node:events'
 import { connect, createServer, type Server, type Socket } from 'node:net'
+
+type Way = 'to the server' | 'from the server'
 
 export class CuttingProxy {
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
+  /** Where goes what is read of a socket. */
+  readonly #ways = new WeakMap<Socket, Way>()
   #target: number
-  #mode: 'open' | 'silent' | 'refusing' = 'open'
+  #mode: 'open' | 'silent' | 'refusing' | Way = 'open'
   /** Bytes of answers that still go through; then all connections are cut, once. */
   #left = Number.POSITIVE_INFINITY
   /** Bytes that have come from the database. */
@@ -41,10 +45,10 @@ export class CuttingProxy {
     this.#mode = 'open'
   }
 
-  /** As a host that is gone: nothing comes any more, and nothing is refused. */
-  fallSilent(): void {
-    this.#mode = 'silent'
-    for (const socket of this.#sockets) socket.unpipe().pause()
+  /** As a host that is gone: nothing comes any more, and nothing is refused. `way`: in one direction alone. */
+  fallSilent(way?: Way): void {
+    this.#mode = way ?? 'silent'
+    for (const socket of this.#sockets) if (!way || way === this.#ways.get(socket)) socket.unpipe().pause()
   }
 
   /** Lets new connections through. What is connected stays silent. */
@@ -78,11 +82,15 @@ export class CuttingProxy {
   }
 
   #take(client: Socket): void {
-    if (this.#mode === 'open') return this.#join(client, connect(this.#target, '127.0.0.1'))
-    client.on('error', () => {})
-    if (this.#mode === 'refusing') return void client.destroy()
-    this.#sockets.add(client.pause())
-    client.on('close', () => this.#sockets.delete(client))
+    if (this.#mode === 'silent' || this.#mode === 'refusing') {
+      client.on('error', () => {})
+      if (this.#mode === 'refusing') return void client.destroy()
+      this.#sockets.add(client.pause())
+      client.on('close', () => this.#sockets.delete(client))
+      return
+    }
+    this.#join(client, connect(this.#target, '127.0.0.1'))
+    if (this.#mode !== 'open') this.fallSilent(this.#mode)
   }
 
   #join(client: Socket, database: Socket): void {
@@ -95,6 +103,7 @@ export class CuttingProxy {
         database.destroy()
       })
     }
+    this.#ways.set(client, 'to the server').set(database, 'from the server')
     client.pipe(database)
     database.on('data', (bytes) => {
       this.received += bytes.length
