@@ -16,6 +16,7 @@ export interface Ended {
   readonly success: boolean
   readonly finalOutput: string | null
   readonly code: string | null
+  readonly message: string | null
 }
 
 const PROGRAM = fileURLToPath(new URL('./member.js', import.meta.url))

@@ -85,6 +85,8 @@ export interface Report {
   readonly finished: number
   /** Runs that were told not to have been done for sure, by code. */
   readonly told: Readonly<Record<string, number>>
+  /** Errors of runs that failed otherwise than by "it may have been done". */
+  readonly failed: readonly string[]
   /** Accepted, and without an end. */
   readonly lost: readonly string[]
   /** Ended otherwise than undisturbed ones. */
@@ -204,7 +206,7 @@ const SPOKEN = 0.2
 /** A client that is told that nobody knows its run has been told. */
 function unknown(error: Error): Ended {
   if (!error.message.startsWith('UnknownRunError')) throw error
-  return { success: false, finalOutput: null, code: 'UNKNOWN_RUN' }
+  return { success: false, finalOutput: null, code: 'UNKNOWN_RUN', message: error.message }
 }
 
 /** The verdict, from what clients were told and what happened outside. */
@@ -222,6 +224,9 @@ function judged(
     accepted: accepted.size,
     finished: finished.length,
     told,
+    failed: [...ends].flatMap(([id, { code, message }]) =>
+      code && code !== 'OUTCOME_UNKNOWN' ? [`${id}: ${code}: ${message}`] : [],
+    ),
     lost: [...accepted].filter((id) => !ends.has(id)),
     wrong: finished.filter(([id, { finalOutput }]) => finalOutput !== `order ${id}: h1,h2,h3`).map(([id]) => id),
     doubled: [...times].filter(([, count]) => count > 1).map(([line]) => line),
