@@ -17,7 +17,8 @@ const PROGRAM = fileURLToPath(new URL('./programs/cluster-member.js', import.met
 const ROUNDS = 3
 const RUNS = 2_000
 const OPEN = 32
-const WARM_UP = 1_000
+/** Runs of each process before it counts: a process that has done few compiles still. */
+const WARM_UP = 3_000
 const SHARDS = 6
 const REQUESTS = 100
 
@@ -70,7 +71,7 @@ async function rateOf(members: readonly Member[], prefix: string): Promise<numbe
         }),
       ),
     )
-  await each(WARM_UP, 'warm')
+  await each(WARM_UP * members.length, 'warm')
   const times = (await each(RUNS, 'run')) as number[]
   return RUNS / (Math.max(...times) / 1_000)
 }
