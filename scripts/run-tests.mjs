@@ -4,8 +4,8 @@
  *
  *   node scripts/run-tests.mjs [part of a file's name ...] [--repeat N] [--brief] [--deep] [--soak] [--hostile]
  *
- * TEST_TIMEOUT_MS is the limit for one file. --brief plays a quarter of what has no end, such as random programs, --deep
- * more of it. --soak plays the soaks alone (or those of that name), each for SOAK_MINUTES (30). --hostile plays the
+ * TEST_TIMEOUT_MS is the limit for one file. --deep plays more of what has no end, such as random programs; --brief, for
+ * a second Node, other ones, and leaves out what is about browsers, engines of clusters and pages. --soak plays the soaks alone (or those of that name), each for SOAK_MINUTES (30). --hostile plays the
  * hostile game alone, for HOSTILE_MINUTES (10). A file fails if a test in it does, and also if it crashes, exits with
  * another code than 0, takes too long or runs no test. The last line is `N passed, N failed`.
  */
@@ -21,6 +21,8 @@ const atATime = availableParallelism() + 1 // most files wait now and then
 const waitingAtATime = 2
 const mostlyWaits = /test\/(cluster|postgres|jetstream)\// // for leases, databases and brokers
 const holdsTheLongest = /test\/(restarts|examples|docs|dashboard|durability|simulation|service|replay)\// // begins first
+/** A second Node changes nothing in them: the page of the dashboard, faults of databases and brokers, programs of pages. */
+const onOneNode = /test\/(dashboard|docs|jetstream|postgres|cluster\/(nemesis|takeover|handoff|deploy))\b/
 const tailLines = 40
 
 const { values, positionals } = parseArgs({
@@ -44,6 +46,7 @@ const files = filesBelow('dist/test').filter(
   (name) =>
     name.endsWith('.test.js') &&
     (!values.soak || name.includes('test/soak/')) &&
+    (!values.brief || positionals.length > 0 || !onOneNode.test(name)) &&
     (!values.hostile || name.includes('test/hostile/')) &&
     (positionals.length === 0 || positionals.some((part) => name.includes(part))),
 )

@@ -14,7 +14,7 @@ import { untyped } from './helpers.ts'
 import { playSeeds } from './seeds.ts'
 
 const CALLS = 100
-const SEEDS = howMany(18, 500)
+const SEEDS = howMany(5, 500)
 const LIMIT = 4_096
 const only = process.env.HOSTILE_SEED
 const seeds = only ? [Number(only)] : Array.from({ length: SEEDS }, (_, n) => n + 1)

@@ -13,7 +13,7 @@ import { playSeeds } from './seeds.ts'
 
 const FRAMES = 150
 const STRINGS = 1 | 2 | 4 | 8
-const SEEDS = howMany(20, 500)
+const SEEDS = howMany(5, 500)
 const only = process.env.HOSTILE_SEED
 
 const KINDS = [

@@ -11,7 +11,7 @@ import { hostileTeam } from './raw-thread.ts'
 // Agents on threads of their own that post to the host what they like, and write over the memory that they share
 // with it.
 
-const SCRIBBLES = howMany(8, 100)
+const SCRIBBLES = howMany(2, 100)
 
 function threads(t: Test, role: Partial<AgentRole> = {}) {
   const lines: { agent?: string; text: string }[] = []

@@ -7,7 +7,12 @@ import { build } from 'esbuild'
 import { chromium } from 'playwright-core'
 import { listen, opening } from './shop.mjs'
 
-const PLACES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome']
+const PLACES = [
+  '/usr/bin/chromium-headless-shell',
+  '/usr/bin/chromium',
+  '/usr/bin/chromium-browser',
+  '/usr/bin/google-chrome',
+]
 const executablePath = process.env.CHROMIUM ?? PLACES.find((place) => existsSync(place))
 
 test('a page in a browser', { skip: executablePath ? false : 'there is no Chromium here' }, async (t) => {

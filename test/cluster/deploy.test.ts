@@ -9,7 +9,7 @@ import { createTeam } from '../../src/index.ts'
 import { howMany } from '../how-many.ts'
 
 const bin = postgresFolder()
-const RUNS = howMany(100, 1_000)
+const RUNS = howMany(25, 1_000)
 const SHARDS = 6
 const module = new URL('../fixtures/cluster/asking.js', import.meta.url)
 

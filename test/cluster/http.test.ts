@@ -50,75 +50,170 @@ t.test('HTTP from any process', { skip: !bin && 'no PostgreSQL is installed here
   t.teardown(() => database.remove())
   const { url } = database
 
-  await t.test('a task is begun, looked at, answered and read anywhere', async (t) => {
-    const [one, two] = await Promise.all([served(t, { url, name: 'any' }), served(t, { url, name: 'any' })])
+  await t.test('at either of two', async (t) => {
+    const desk = { url, name: 'desk' }
+    const [one, two] = await Promise.all([served(t, desk), served(t, desk)])
     await sharedBy(one, two)
-    for (const [here, there] of [
-      [one, two],
-      [two, one],
-    ] as const) {
-      const begun = await begin(here, there)
-      const at = `/api/tasks/${begun.id}`
-      for (const each of [here, there]) {
-        const task = await waiting(each, at)
-        t.match(task, { id: begun.id, team: 'desk', status: 'waiting', query: 'order' })
-        t.equal((await each.send('GET', at, { caller: 'bob:run' })).status, 404, 'it is a secret to others')
-        t.equal((await each.send('GET', `${at}/trace`)).status, 200)
-        t.match((await each.send('GET', '/api/questions')).body.questions, [{ taskId: begun.id, refusal: null }])
-      }
-      const { questionId } = (await waiting(here, at)).questions[0]
-      const refused = await here.send('POST', `${at}/answers`, { body: { questionId: 'none', answer: 'yes' } })
-      t.equal(refused.status, 404)
-      const bobs = { body: { questionId, answer: 'yes' }, caller: 'bob:run' }
-      t.equal((await here.send('POST', `${at}/answers`, bobs)).status, 404)
-      t.equal((await here.send('POST', `${at}/answers`, { body: { questionId, answer: 'yes' } })).status, 204)
-      t.equal((await there.send('POST', `${at}/answers`, { body: { questionId, answer: 'no' } })).status, 409)
-      for (const each of [here, there])
-        t.match((await each.send('GET', `${at}?wait=10`)).body, { status: 'finished', answer: 'order: yes' })
-      const events = [await idsOf(here, `${at}/events`), await idsOf(there, `${at}/events`)]
-      t.same(events[0], events[1])
-      t.ok(events[0]!.length > 5)
-      const behind = { headers: { 'last-event-id': events[0]![2]! } }
-      for (const each of [here, there]) {
-        t.same(await idsOf(each, `${at}/events`, behind), events[0]!.slice(3))
-        const last = { headers: { 'last-event-id': events[0]!.at(-1)! } }
-        t.equal((await each.send('GET', `${at}/events`, last)).status, 204)
-      }
-    }
-    t.equal((await one.send('GET', '/api/tasks/none')).status, 404)
-  })
 
-  await t.test('a task is begun once by its key, waited for, and told as it ended', async (t) => {
-    const [one, two] = await Promise.all([served(t, { url, name: 'keys' }), served(t, { url, name: 'keys' })])
-    await sharedBy(one, two)
-    const slow = { body: { query: 'slow' }, headers: { 'idempotency-key': 'k' } }
-    const [first, second] = await Promise.all([
-      one.send('POST', '/api/tasks', slow),
-      two.send('POST', '/api/tasks', slow),
-    ])
-    t.match([first, second], [{ status: 200 }, { status: 200, body: { id: first.body.id, answer: 'slow, done' } }])
-    const replayed = [first, second].filter(({ headers }) => headers.get('idempotency-replayed') === 'true')
-    t.equal(replayed.length, 1)
-    const other = await two.send('POST', '/api/tasks', { ...slow, body: { query: 'other' } })
-    t.match(other, { status: 422, body: { detail: /another body/ } })
-    for (const each of [one, two]) {
-      const late = await each.send('POST', '/api/tasks', { body: { query: 'slow', timeoutMs: 200 } })
-      t.match(late, { status: 504, body: { code: 'RUN_TIMEOUT', task: { status: 'failed', query: 'slow' } } })
-      const stream = await each.fetch('POST', '/api/tasks', {
-        body: { query: 'slow' },
-        headers: { accept: 'text/event-stream' },
-      })
-      const text = await stream.text()
-      t.match(text, /^retry: 1000\n\nevent: task\ndata: {"id":/)
-      t.match(text, /event: run.finished\n.*"finalOutput":"slow, done"/)
-    }
-    for (let i = 0; i < 6; i++) {
-      const refused = { body: { query: 'x', models: { nope: 'm' } }, headers: { accept: 'text/event-stream' } }
-      const stream = await one.fetch('POST', '/api/tasks', refused)
-      t.match(await stream.text(), /event: task\ndata: .*\n\nevent: run.finished\ndata: .*"error":{.*nope/)
-    }
-    const bad = await one.send('POST', '/api/tasks', { body: { query: 'order', output: { type: 'none' } } })
-    t.match(bad, { status: 422, body: { detail: /^output: / } })
+    await t.test('a task is begun, looked at, answered and read anywhere', async (t) => {
+      for (const [here, there] of [
+        [one, two],
+        [two, one],
+      ] as const) {
+        const begun = await begin(here, there)
+        const at = `/api/tasks/${begun.id}`
+        for (const each of [here, there]) {
+          const task = await waiting(each, at)
+          t.match(task, { id: begun.id, team: 'desk', status: 'waiting', query: 'order' })
+          t.equal((await each.send('GET', at, { caller: 'bob:run' })).status, 404, 'it is a secret to others')
+          t.equal((await each.send('GET', `${at}/trace`)).status, 200)
+          t.match((await each.send('GET', '/api/questions')).body.questions, [{ taskId: begun.id, refusal: null }])
+        }
+        const { questionId } = (await waiting(here, at)).questions[0]
+        const refused = await here.send('POST', `${at}/answers`, { body: { questionId: 'none', answer: 'yes' } })
+        t.equal(refused.status, 404)
+        const bobs = { body: { questionId, answer: 'yes' }, caller: 'bob:run' }
+        t.equal((await here.send('POST', `${at}/answers`, bobs)).status, 404)
+        t.equal((await here.send('POST', `${at}/answers`, { body: { questionId, answer: 'yes' } })).status, 204)
+        t.equal((await there.send('POST', `${at}/answers`, { body: { questionId, answer: 'no' } })).status, 409)
+        for (const each of [here, there])
+          t.match((await each.send('GET', `${at}?wait=10`)).body, { status: 'finished', answer: 'order: yes' })
+        const events = [await idsOf(here, `${at}/events`), await idsOf(there, `${at}/events`)]
+        t.same(events[0], events[1])
+        t.ok(events[0]!.length > 5)
+        const behind = { headers: { 'last-event-id': events[0]![2]! } }
+        for (const each of [here, there]) {
+          t.same(await idsOf(each, `${at}/events`, behind), events[0]!.slice(3))
+          const last = { headers: { 'last-event-id': events[0]!.at(-1)! } }
+          t.equal((await each.send('GET', `${at}/events`, last)).status, 204)
+        }
+      }
+      t.equal((await one.send('GET', '/api/tasks/none')).status, 404)
+    })
+
+    await t.test('a task is begun once by its key, waited for, and told as it ended', async (t) => {
+      const slow = { body: { query: 'slow' }, headers: { 'idempotency-key': 'k' } }
+      const [first, second] = await Promise.all([
+        one.send('POST', '/api/tasks', slow),
+        two.send('POST', '/api/tasks', slow),
+      ])
+      t.match([first, second], [{ status: 200 }, { status: 200, body: { id: first.body.id, answer: 'slow, done' } }])
+      const replayed = [first, second].filter(({ headers }) => headers.get('idempotency-replayed') === 'true')
+      t.equal(replayed.length, 1)
+      const other = await two.send('POST', '/api/tasks', { ...slow, body: { query: 'other' } })
+      t.match(other, { status: 422, body: { detail: /another body/ } })
+      for (const each of [one, two]) {
+        const late = await each.send('POST', '/api/tasks', { body: { query: 'slow', timeoutMs: 200 } })
+        t.match(late, { status: 504, body: { code: 'RUN_TIMEOUT', task: { status: 'failed', query: 'slow' } } })
+        const stream = await each.fetch('POST', '/api/tasks', {
+          body: { query: 'slow' },
+          headers: { accept: 'text/event-stream' },
+        })
+        const text = await stream.text()
+        t.match(text, /^retry: 1000\n\nevent: task\ndata: {"id":/)
+        t.match(text, /event: run.finished\n.*"finalOutput":"slow, done"/)
+      }
+      for (let i = 0; i < 6; i++) {
+        const refused = { body: { query: 'x', models: { nope: 'm' } }, headers: { accept: 'text/event-stream' } }
+        const stream = await one.fetch('POST', '/api/tasks', refused)
+        t.match(await stream.text(), /event: task\ndata: .*\n\nevent: run.finished\ndata: .*"error":{.*nope/)
+      }
+      const bad = await one.send('POST', '/api/tasks', { body: { query: 'order', output: { type: 'none' } } })
+      t.match(bad, { status: 422, body: { detail: /^output: / } })
+    })
+
+    await t.test("a thread is its caller's in every process", async (t) => {
+      const slow = (caller: string) => ({ body: { query: 'slow', threadId: 'ann' }, caller })
+      t.equal((await one.send('POST', '/api/tasks', slow('ann:run'))).status, 200)
+      t.match(await two.send('POST', '/api/tasks', slow('bob:run')), { status: 404, body: { detail: /thread/ } })
+      t.equal((await two.send('POST', '/api/tasks', slow('ann:run'))).status, 200)
+    })
+
+    await t.test('several people agree at any process, with the digest of what they were shown', async (t) => {
+      for (const [here, there] of [
+        [one, two],
+        [two, one],
+      ] as const) {
+        const { id } = await begin(here, there, 'pay', 'ann:run:acme')
+        const at = `/api/tasks/${id}`
+        const [{ questionId, digest }] = (await waiting(here, at)).questions
+        const say = (member: Served, caller: string, answer: unknown = 'yes', of: string = digest) =>
+          member.send('POST', `${at}/answers`, { body: { questionId, answer, digest: of }, caller })
+        const bare = { body: { questionId, answer: 'yes' }, caller: 'bob:approve:acme:finance' }
+        t.equal((await here.send('POST', `${at}/answers`, bare)).status, 422)
+        t.equal((await say(here, 'ann:run,approve:acme:finance')).status, 403, 'who began it')
+        t.equal((await say(here, 'joe:approve:acme:sales')).status, 403, 'of no such group')
+        t.equal((await say(there, 'zoe:approve:zeta:finance')).status, 404, 'of another tenant')
+        t.equal((await say(here, 'bob:approve:acme:finance')).status, 204)
+        t.equal((await say(there, 'eve:approve:acme:finance', 'yes', 'another')).status, 409)
+        const edited = { approved: true, input: { cents: 1 } }
+        t.equal((await say(there, 'eve:approve:acme:finance', edited)).status, 204)
+        t.equal((await say(here, 'bob:approve:acme:finance', 'no', digest)).status, 409, 'it has changed')
+        const [shown] = (await here.send('GET', at)).body.questions
+        t.match(shown, { input: { cents: 1 }, agreed: [{ id: 'eve' }] })
+        t.equal((await say(here, 'bob:approve:acme:finance', 'yes', shown.digest)).status, 204)
+        t.match((await there.send('GET', `${at}?wait=10`)).body, { status: 'finished', answer: 'paid: 1' })
+      }
+      const run = await one.team.launch('pay', { runId: idAt(two, 'program'), caller: 'ann', tenant: 'acme' })
+      while ((await run.questions()).length === 0);
+      const { questionId } = (await run.questions())[0]!
+      await t.rejects(run.answer(questionId, 'yes'), { code: 'CONFIGURATION', details: { path: 'by' } })
+      const by = (id: string, groups = ['finance']) => ({ by: { id, groups } })
+      await t.rejects(run.answer(questionId, 'yes', by('ann')), { code: 'ANSWER_REFUSED', details: { how: 'caller' } })
+      for (const id of ['bob', 'eve']) await run.answer(questionId, 'yes', by(id))
+      t.equal((await run.result()).finalOutput, 'paid: 500')
+    })
+
+    await t.test('a run is answered and cancelled by the program, wherever its shard is', async (t) => {
+      for (const owner of [one, two]) {
+        const run = await one.team.launch('order', { runId: idAt(owner, 'asked') })
+        while ((await run.questions()).length === 0);
+        t.equal(await run.status(), 'waiting')
+        const [question] = await run.questions()
+        await t.rejects(run.answer('none', 'yes'), { code: 'CONFIGURATION', details: { path: 'questionId' } })
+        await run.answer(question!.questionId, 'yes', { by: { id: 'ann' } })
+        await run.answer(question!.questionId, 'yes', { by: { id: 'ann' } }) // as when its owner could not say that it has it
+        for (const [answer, by] of [
+          ['no', { id: 'ann' }],
+          ['yes', { id: 'bob' }],
+          ['yes', undefined],
+        ] as const)
+          await t.rejects(run.answer(question!.questionId, answer, { ...(by && { by }) }), {
+            code: 'CONFIGURATION',
+            details: { how: 'answered' },
+          })
+        t.equal((await run.result()).finalOutput, 'order: yes')
+        const other = await two.team.launch('order', { runId: idAt(owner, 'cancelled') })
+        await (await one.team.getRun(other.id))!.cancel('enough')
+        t.match((await other.result()).error, { code: 'RUN_ABORTED', message: /enough/ })
+      }
+      t.equal(await one.team.getRun('none'), undefined)
+    })
+
+    await t.test('words are said to a run wherever its shard is, once for an id', async (t) => {
+      for (const owner of [one, two]) {
+        const run = await one.team.launch('order', { runId: idAt(owner, 'steered') })
+        while ((await run.questions()).length === 0);
+        const at = `/api/tasks/${run.id}`
+        const said = await run.steer('In blue.', { id: 'a', by: { id: 'ann' } })
+        t.match(said, { id: 'a', text: 'In blue.', to: null, by: 'ann' })
+        for (const each of [one, two]) {
+          const body = { words: 'In blue.', id: 'a' }
+          t.match(await each.send('POST', `${at}/steer`, { body }), { status: 202, body: { id: 'a', by: 'ann' } })
+          t.match((await each.send('GET', at)).body.steers, [{ id: 'a', text: 'In blue.' }])
+        }
+        t.equal((await two.send('POST', `${at}/steer`, { body: { words: 'x' }, caller: 'bob:run' })).status, 404)
+        const [question] = await run.questions()
+        await run.answer(question!.questionId, 'yes')
+        t.equal((await run.result()).finalOutput, 'order: yes')
+        t.equal(await said.settled, 'unread', 'no model is in the team')
+        t.match(await two.send('POST', `${at}/steer`, { body: { words: 'x' } }), {
+          status: 409,
+          body: { code: 'RUN_ENDED' },
+        })
+        await t.rejects(run.steer('x'), { code: 'RUN_ENDED' })
+      }
+    })
   })
 
   await t.test('a stream counts where its client has opened it', async (t) => {
@@ -173,15 +268,6 @@ t.test('HTTP from any process', { skip: !bin && 'no PostgreSQL is installed here
     enough.abort()
     do t.equal((await one.send('GET', at, { caller: 'bob:run' })).status, 404)
     while ((await two.send('GET', at)).body.status !== 'aborted')
-  })
-
-  await t.test("a thread is its caller's in every process", async (t) => {
-    const [one, two] = await Promise.all([served(t, { url, name: 'threads' }), served(t, { url, name: 'threads' })])
-    await sharedBy(one, two)
-    const slow = (caller: string) => ({ body: { query: 'slow', threadId: 'ann' }, caller })
-    t.equal((await one.send('POST', '/api/tasks', slow('ann:run'))).status, 200)
-    t.match(await two.send('POST', '/api/tasks', slow('bob:run')), { status: 404, body: { detail: /thread/ } })
-    t.equal((await two.send('POST', '/api/tasks', slow('ann:run'))).status, 200)
   })
 
   await t.test('lists have what all processes have', async (t) => {
@@ -313,98 +399,6 @@ t.test('HTTP from any process', { skip: !bin && 'no PostgreSQL is installed here
     t.equal(warned.length, 2)
     t.same([...asked], ['GET'])
     await run.cancel()
-  })
-
-  await t.test('several people agree at any process, with the digest of what they were shown', async (t) => {
-    const [one, two] = await Promise.all([served(t, { url, name: 'votes' }), served(t, { url, name: 'votes' })])
-    await sharedBy(one, two)
-    for (const [here, there] of [
-      [one, two],
-      [two, one],
-    ] as const) {
-      const { id } = await begin(here, there, 'pay', 'ann:run:acme')
-      const at = `/api/tasks/${id}`
-      const [{ questionId, digest }] = (await waiting(here, at)).questions
-      const say = (member: Served, caller: string, answer: unknown = 'yes', of: string = digest) =>
-        member.send('POST', `${at}/answers`, { body: { questionId, answer, digest: of }, caller })
-      const bare = { body: { questionId, answer: 'yes' }, caller: 'bob:approve:acme:finance' }
-      t.equal((await here.send('POST', `${at}/answers`, bare)).status, 422)
-      t.equal((await say(here, 'ann:run,approve:acme:finance')).status, 403, 'who began it')
-      t.equal((await say(here, 'joe:approve:acme:sales')).status, 403, 'of no such group')
-      t.equal((await say(there, 'zoe:approve:zeta:finance')).status, 404, 'of another tenant')
-      t.equal((await say(here, 'bob:approve:acme:finance')).status, 204)
-      t.equal((await say(there, 'eve:approve:acme:finance', 'yes', 'another')).status, 409)
-      const edited = { approved: true, input: { cents: 1 } }
-      t.equal((await say(there, 'eve:approve:acme:finance', edited)).status, 204)
-      t.equal((await say(here, 'bob:approve:acme:finance', 'no', digest)).status, 409, 'it has changed')
-      const [shown] = (await here.send('GET', at)).body.questions
-      t.match(shown, { input: { cents: 1 }, agreed: [{ id: 'eve' }] })
-      t.equal((await say(here, 'bob:approve:acme:finance', 'yes', shown.digest)).status, 204)
-      t.match((await there.send('GET', `${at}?wait=10`)).body, { status: 'finished', answer: 'paid: 1' })
-    }
-    const run = await one.team.launch('pay', { runId: idAt(two, 'program'), caller: 'ann', tenant: 'acme' })
-    while ((await run.questions()).length === 0);
-    const { questionId } = (await run.questions())[0]!
-    await t.rejects(run.answer(questionId, 'yes'), { code: 'CONFIGURATION', details: { path: 'by' } })
-    const by = (id: string, groups = ['finance']) => ({ by: { id, groups } })
-    await t.rejects(run.answer(questionId, 'yes', by('ann')), { code: 'ANSWER_REFUSED', details: { how: 'caller' } })
-    for (const id of ['bob', 'eve']) await run.answer(questionId, 'yes', by(id))
-    t.equal((await run.result()).finalOutput, 'paid: 500')
-  })
-
-  await t.test('a run is answered and cancelled by the program, wherever its shard is', async (t) => {
-    const [one, two] = await Promise.all([served(t, { url, name: 'program' }), served(t, { url, name: 'program' })])
-    await sharedBy(one, two)
-    for (const owner of [one, two]) {
-      const run = await one.team.launch('order', { runId: idAt(owner, 'asked') })
-      while ((await run.questions()).length === 0);
-      t.equal(await run.status(), 'waiting')
-      const [question] = await run.questions()
-      await t.rejects(run.answer('none', 'yes'), { code: 'CONFIGURATION', details: { path: 'questionId' } })
-      await run.answer(question!.questionId, 'yes', { by: { id: 'ann' } })
-      await run.answer(question!.questionId, 'yes', { by: { id: 'ann' } }) // as when its owner could not say that it has it
-      for (const [answer, by] of [
-        ['no', { id: 'ann' }],
-        ['yes', { id: 'bob' }],
-        ['yes', undefined],
-      ] as const)
-        await t.rejects(run.answer(question!.questionId, answer, { ...(by && { by }) }), {
-          code: 'CONFIGURATION',
-          details: { how: 'answered' },
-        })
-      t.equal((await run.result()).finalOutput, 'order: yes')
-      const other = await two.team.launch('order', { runId: idAt(owner, 'cancelled') })
-      await (await one.team.getRun(other.id))!.cancel('enough')
-      t.match((await other.result()).error, { code: 'RUN_ABORTED', message: /enough/ })
-    }
-    t.equal(await one.team.getRun('none'), undefined)
-  })
-
-  await t.test('words are said to a run wherever its shard is, once for an id', async (t) => {
-    const [one, two] = await Promise.all([served(t, { url, name: 'words' }), served(t, { url, name: 'words' })])
-    await sharedBy(one, two)
-    for (const owner of [one, two]) {
-      const run = await one.team.launch('order', { runId: idAt(owner, 'steered') })
-      while ((await run.questions()).length === 0);
-      const at = `/api/tasks/${run.id}`
-      const said = await run.steer('In blue.', { id: 'a', by: { id: 'ann' } })
-      t.match(said, { id: 'a', text: 'In blue.', to: null, by: 'ann' })
-      for (const each of [one, two]) {
-        const body = { words: 'In blue.', id: 'a' }
-        t.match(await each.send('POST', `${at}/steer`, { body }), { status: 202, body: { id: 'a', by: 'ann' } })
-        t.match((await each.send('GET', at)).body.steers, [{ id: 'a', text: 'In blue.' }])
-      }
-      t.equal((await two.send('POST', `${at}/steer`, { body: { words: 'x' }, caller: 'bob:run' })).status, 404)
-      const [question] = await run.questions()
-      await run.answer(question!.questionId, 'yes')
-      t.equal((await run.result()).finalOutput, 'order: yes')
-      t.equal(await said.settled, 'unread', 'no model is in the team')
-      t.match(await two.send('POST', `${at}/steer`, { body: { words: 'x' } }), {
-        status: 409,
-        body: { code: 'RUN_ENDED' },
-      })
-      await t.rejects(run.steer('x'), { code: 'RUN_ENDED' })
-    }
   })
 })
 

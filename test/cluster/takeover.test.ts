@@ -42,10 +42,9 @@ class Child {
   }
 }
 
-for (const [n, engine] of engines.entries())
-  t.test(`over a takeover on ${engine.name}`, { skip: engine.skip }, (t) =>
-    goesOn(t, engine, howMany(n === 0 ? 2 : 1, 100)),
-  )
+// the nemesis takes shards over on each engine
+for (const engine of engines.slice(0, howMany(1, engines.length)))
+  t.test(`over a takeover on ${engine.name}`, { skip: engine.skip }, (t) => goesOn(t, engine, howMany(1, 100)))
 
 async function goesOn(t: Test, engine: Engine, times: number): Promise<void> {
   const { urls, remove } = await engine.start('streams', 1)

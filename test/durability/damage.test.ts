@@ -26,7 +26,7 @@ import { failureOf, folderOf, reopened, segmentsOf, written } from './log-folder
 // A damaged log is repaired: it gives up the runs that may have lost something, and no others.
 
 const ALL = { dropRuns: true, acceptLoss: true }
-const SEEDS = howMany(8, 1_000)
+const SEEDS = howMany(2, 1_000)
 const original = await deskLog(t)
 const whole = await runsIn(original)
 const indexOf = (id: string): number => Number(Reflect.get(whole.get(id)![0]!, 'run'))

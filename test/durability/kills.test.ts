@@ -16,11 +16,11 @@ import { folderOf } from './log-folders.ts'
 // were
 // never disturbed, and nothing is done a second time whose outcome stood in the log.
 //
-// npm test: 8 kills      npm run test:deep: 200, and 100 runs at once
+// npm test: 3 kills      npm run test:deep: 200, and 100 runs at once
 // DRAMATIS_KILLS=50 SEED=3 node dist/test/durability/kills.test.js
 
 const { DRAMATIS_KILLS, SEED } = process.env
-const kills = Number(DRAMATIS_KILLS ?? howMany(5, 200))
+const kills = Number(DRAMATIS_KILLS ?? howMany(3, 200))
 const some = Math.max(1, Math.floor(kills / 6))
 const seed = Number(SEED ?? 11)
 
@@ -33,15 +33,15 @@ t.test('a provider that honours idempotency keys generates each answer once, how
 )
 
 t.test('many runs at once go on after each death of their process', (t) =>
-  play(t, { runs: howMany(4, 100), kills: some, seed: seed + 2, honours: false }),
+  play(t, { runs: howMany(2, 100), kills: some, seed: seed + 2, honours: false }),
 )
 
 // A service whose agents share a few threads, and lose theirs when they are idle, killed with SIGKILL again and
 // again.
 //
-// npm test: 3 kills      npm run test:deep: 60
+// npm test: a kill      npm run test:deep: 60
 
-const passivatedKills = Number(DRAMATIS_KILLS ?? howMany(2, 60))
+const passivatedKills = Number(DRAMATIS_KILLS ?? howMany(1, 60))
 const passivatedKillsSeed = Number(SEED ?? 21)
 
 t.test('runs go on after each death of their process, though agents have no thread most of the time', (t) =>

@@ -3,7 +3,7 @@
  * again. The provider bills each key once: what the accounts have is never less than that with what they hold, never
  * more without it, and the same in the end.
  *
- *   npm test: 8 kills      npm run test:deep: 60
+ *   npm test: 2 kills      npm run test:deep: 60
  *   DRAMATIS_KILLS=50 SEED=3 node dist/test/durability/paid-kills.test.js
  */
 import { spawn } from 'node:child_process'
@@ -19,7 +19,7 @@ import { howMany } from '../how-many.ts'
 import { folderOf } from './log-folders.ts'
 
 const { DRAMATIS_KILLS, SEED } = process.env
-const KILLS = Number(DRAMATIS_KILLS ?? howMany(8, 60))
+const KILLS = Number(DRAMATIS_KILLS ?? howMany(2, 60))
 
 const program = fileURLToPath(new URL('../fixtures/durability/spender.js', import.meta.url))
 const preload = new URL('../fixtures/durability/dies-at-write.js', import.meta.url).href

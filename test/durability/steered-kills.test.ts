@@ -3,7 +3,7 @@
  * A model server that keeps what it is asked sees the words last in the next call of each agent, and once in each prompt
  * after it.
  *
- *   npm test: 20 kills      npm run test:deep: 200
+ *   npm test: 5 kills      npm run test:deep: 200
  *   DRAMATIS_KILLS=50 SEED=3 node dist/test/durability/steered-kills.test.js
  */
 import { spawn } from 'node:child_process'
@@ -19,7 +19,7 @@ import { howMany } from '../how-many.ts'
 import { folderOf } from './log-folders.ts'
 
 const { DRAMATIS_KILLS, SEED } = process.env
-const KILLS = Number(DRAMATIS_KILLS ?? howMany(20, 200))
+const KILLS = Number(DRAMATIS_KILLS ?? howMany(5, 200))
 
 const program = fileURLToPath(new URL('../fixtures/durability/steered.js', import.meta.url))
 const preload = new URL('../fixtures/durability/dies-at-write.js', import.meta.url).href

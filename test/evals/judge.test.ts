@@ -152,7 +152,7 @@ t.test('a judge is not paid before all gates hold', async (t) => {
 const usage = { inputTokens: 6, outputTokens: 4, totalTokens: 10, calls: 1 }
 
 t.test('judges of planted agreement are told apart', async (t) => {
-  const count = howMany(40, 400)
+  const count = howMany(10, 400)
   const told = async (kappa: number): Promise<number> => {
     let trusted = 0
     for (let seed = 1; seed <= count; seed++) {

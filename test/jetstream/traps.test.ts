@@ -107,7 +107,7 @@ t.test('traps', { skip: !program && WHY_NOT }, async (t) => {
     const name = randomUUID()
     const quick = { beatMs: 100, suspectMs: 300, ttlMs: 600 }
     const store = new JetStreamStore({ url: brokers.url, name, shards: 1, times: quick })
-    await freezeOwners(t, store, brokers.url, name, howMany(3, 50))
+    await freezeOwners(t, store, brokers.url, name, howMany(1, 50))
   })
 
   await t.test(

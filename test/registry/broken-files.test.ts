@@ -365,7 +365,7 @@ t.test('what only the team can know of a role is said with its line, too', async
 
 // Whatever stands in a file: it is a team, or it is refused with its place.
 
-const numRuns = howMany(500, 20_000)
+const numRuns = howMany(125, 20_000)
 
 const GOOD = `agents:
   lead: &lead
@@ -474,7 +474,7 @@ for (const [what, text] of Object.entries({
 
 // Whatever an agent defines: the file has it as it was given, or the file is as it was.
 
-const definedTypesNumRuns = howMany(40, 2_000)
+const definedTypesNumRuns = howMany(10, 2_000)
 
 const FILES: Record<string, string> = {
   'in blocks':

@@ -1,5 +1,5 @@
 /** Old runs with the code of today: by `rehearseRun` and `dramatis rehearse --from`. */
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { z } from 'zod'
@@ -24,12 +24,22 @@ import { logged, type Report, rehearsed } from './shop-logs.ts'
 
 const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
 
-/** Plays a run of the shop, and gives the folder of its log. */
-async function sold(t: Test, answer = 'yes', options = clerks()): Promise<string> {
+/** Logs of a run of the shop, by the answer of the person. */
+const played = new Map<string, Promise<string>>()
+
+async function play(answer: string): Promise<string> {
   const log = join(folderOf(t), 'log')
-  const team = shop(t, log, options)
+  const team = shop(t, log)
   await served(team.launch('tea', { runId: 'one' }), answer, 2) // else one "no" ends the run before the other asks
   await team.close()
+  return log
+}
+
+/** Gives the folder of a log with a run of the shop: it is played once, and copied for each test. */
+async function sold(t: Test, answer = 'yes'): Promise<string> {
+  if (!played.has(answer)) played.set(answer, play(answer))
+  const log = join(folderOf(t), 'log')
+  cpSync(await played.get(answer)!, log, { recursive: true })
   return log
 }
 

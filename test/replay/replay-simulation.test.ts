@@ -6,7 +6,7 @@ import type { Supervisor } from '../../src/runtime/supervision/host.ts'
 import { howMany } from '../how-many.ts'
 import { simulate, type Watch } from '../simulation/simulation.ts'
 
-const SEEDS = howMany(4, 500)
+const SEEDS = howMany(1, 500)
 
 /** What a run has at one moment, in a form that can be compared. */
 interface Moment {

@@ -1,7 +1,8 @@
 /** Logs of a shop, and the command that plays their runs with the code of today. */
+import { cpSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { Test } from 'tap'
+import t, { type Test } from 'tap'
 import { createTeam } from '../../src/index.ts'
 import { main } from '../../src/service/commands/program.ts'
 import { type RunMismatch, scriptedModel } from '../../src/testing.ts'
@@ -21,8 +22,18 @@ export interface Report {
   results: { runId: string; mismatches: RunMismatch[]; before: { status: string }; now: { success: boolean } }[]
 }
 
-/** Makes a log of runs by their ids, each with the answer of the person. Gives its folder. */
-export async function logged(t: Test, answers: Readonly<Record<string, string>>): Promise<string> {
+const played = new Map<string, Promise<string>>()
+
+/** Gives the folder of a log of runs by their ids, each with the answer of the person: played once, and copied. */
+export async function logged(test: Test, answers: Readonly<Record<string, string>>): Promise<string> {
+  const which = JSON.stringify(answers)
+  if (!played.has(which)) played.set(which, play(answers))
+  const path = join(folderOf(test), 'log')
+  cpSync(await played.get(which)!, path, { recursive: true })
+  return path
+}
+
+async function play(answers: Readonly<Record<string, string>>): Promise<string> {
   const path = join(folderOf(t), 'log')
   process.env.CLERK_EFFECTS = join(folderOf(t), 'effects')
   const model = scriptedModel(Object.keys(answers).map(() => ({ reply: 'green tea' })))

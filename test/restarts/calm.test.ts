@@ -16,7 +16,7 @@ const ONCE_ASKED_BACK = [230, 295, 385]
 const ONCE_IN_A_CIRCLE = [395]
 /** What had ended before a restart was read twice. */
 const ONCE_READ_TWICE = [530]
-const seeds = seedsOf(24, 5_000, [
+const seeds = seedsOf(10, 5_000, [
   ...ONCE_HANDED_OFF,
   ...ONCE_GIVEN_UP,
   ...ONCE_ASKED_BACK,
@@ -38,7 +38,7 @@ t.test(`${seeds.length} programs end as if their process had never died`, async 
 // Random programs whose agents make others, and whose process dies again and again. A failure names its seed:
 // SEED=7 node dist/test/restarts/calm.test.js
 
-const spawnsSeeds = seedsOf(6, 1_500)
+const spawnsSeeds = seedsOf(2, 1_500)
 
 t.test(`${spawnsSeeds.length} programs whose agents make others end as if their process had never died`, async (t) => {
   const seen = await playAll(t, 'calm', spawnsSeeds, 'calm', true)

@@ -247,7 +247,7 @@ t.test('what a turn had asked for that does not come again is not asked for agai
   t.equal(looked, 1)
 })
 
-const RESTARTS = howMany(150, 1_000)
+const RESTARTS = howMany(38, 1_000)
 
 t.test(`a run that waits for a person waits through ${RESTARTS} restarts, and keeps what it has done`, async (t) => {
   let steps = 0

@@ -16,7 +16,7 @@ import { type Dies, playRaces, programOf } from './races.ts'
 // for
 // the same, and once.
 //
-// npm test: 300 programs, one death each      npm run test:deep: 10,000, and 500 of them at each entry of their log
+// npm test: 30 programs, one death each      npm run test:deep: 10,000, and 500 of them at each entry of their log
 // SEED=7 AT=12 DIES=process node dist/test/restarts/races.test.js
 
 const { SEED, AT, DIES } = process.env
@@ -39,7 +39,7 @@ const diesOf = (n: number): Dies => (n % 2 === 0 ? 'thread' : 'process')
 
 t.test('random races come out the same after a death', { skip: SEED !== undefined }, async (t) => {
   t.setTimeout(3_600_000)
-  const programs = howMany(120, 10_000)
+  const programs = howMany(30, 10_000)
   for (let seed = 1; seed <= programs; seed++) {
     const entries = await entriesOf(seed)
     await judge(t, seed, diesOf(seed), 1 + ((seed * 7919) % entries))
@@ -66,13 +66,13 @@ t.test('one of them again', { skip: SEED === undefined }, async (t) => {
 
 // The same races in a service that is killed with SIGKILL, at a write to its log, and started again.
 //
-// npm test: 6 programs      npm run test:deep: 300      SEED=7 node dist/test/restarts/races.test.js
+// npm test: 2 programs      npm run test:deep: 300      SEED=7 node dist/test/restarts/races.test.js
 
 const UNIT_MS = 8
 const LIMIT_MS = 3_600_000
 const service = fileURLToPath(new URL('../fixtures/durability/race-service.js', import.meta.url))
 const preload = new URL('../fixtures/durability/dies-at-write.js', import.meta.url).href
-const programs = howMany(6, 300)
+const programs = howMany(2, 300)
 const seeds = SEED ? [Number(SEED)] : Array.from({ length: programs }, (_, i) => i + 1)
 
 /** Starts the service. It dies at that write to its log, or says what its run came to. */

@@ -4,7 +4,9 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import type { MultiAgentResult, OrchestrationTrace } from '../../src/index.ts'
+import { main } from '../../src/service/commands/program.ts'
 import { dramatis } from './command-line.ts'
+import { fakeSurroundings } from './fake-team.ts'
 
 // The command line as its user has it: a process of its own, its streams, its exit code.
 
@@ -139,13 +141,20 @@ t.test('wrong usage and configuration exit with 2 and a short message', async (t
     [['run', compiled('echo-team'), 'go', '--trace', 'nowhere/run.mmd'], /--trace: /],
     [['converse', compiled('echo-team')], /unknown command 'converse'/],
   ]
-  for (const [args, message] of wrong) {
-    const { code, stdout, stderr } = await dramatis(args)
+  for (const [at, [args, message]] of wrong.entries()) {
+    const { code, stdout, stderr } = await (at === 0 ? dramatis : inThisProcess)(args)
     t.strictSame({ code, stdout }, { code: 2, stdout: '' }, stderr)
     t.match(stderr, message)
     t.notMatch(stderr, /^ +at /m, 'no stack')
   }
 })
+
+/** The same without a process, for what ends before a team begins. */
+async function inThisProcess(args: string[]) {
+  const { surroundings, stdout, stderr } = fakeSurroundings()
+  const code = await main(args, surroundings)
+  return { code, stdout: stdout(), stderr: stderr() }
+}
 
 t.test('DEBUG=dramatis shows the stack of an error', async (t) => {
   const { code, stderr } = await dramatis(['run', compiled('throws-while-loaded'), 'go'], {

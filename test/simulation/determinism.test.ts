@@ -85,7 +85,7 @@ t.test('the seed of the clock decides what comes first of what happens at one ti
 // No false alarm: the livelock detector is silent in programs that complete. SEED=7 node
 // dist/test/simulation/determinism.test.js
 
-const count = howMany(100, 10_000)
+const count = howMany(25, 10_000)
 /** Full mailboxes under few permits: what looked stuck did so again and again while it was asked about. */
 const ONCE_ENDLESS = 8_610
 const seeds = process.env.SEED

@@ -4,8 +4,8 @@ import { type Mode, Seen } from './seen.ts'
 import { type Extras, simulate } from './simulation.ts'
 
 /**
- * As many as `howMany` says, and those that once found a fault. A brief run plays those that follow the plain ones: CI,
- * which makes both, plays none of them twice. SEED=7 plays that one alone.
+ * As many as `howMany` says, and those that once found a fault. A brief run plays others than the plain one, those that
+ * follow: CI, which makes both, plays none of them twice. SEED=7 plays that one alone.
  */
 export function seedsOf(plain: number, deep: number, once: readonly number[] = []): number[] {
   if (process.env.SEED) return [Number(process.env.SEED)]

@@ -19,7 +19,7 @@ const ROLES: Omit<AgentRole, 'name'>[] = [
   { instances: 2, priority: 1 },
   {},
 ]
-const RUNS = howMany(8, 60)
+const RUNS = howMany(2, 60)
 
 /** Each asks those after it, and now and then one before it, which takes that within the turn that waits. */
 function actsOf(dice: Dice, self: number, depth: number): Act[] {

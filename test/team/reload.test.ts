@@ -545,7 +545,7 @@ for (const concurrency of [1, 4])
 // Messages to an agent that is reloaded, and dies, at random: each is handled once, and in order.
 
 const MESSAGES = 60
-const SEEDS = howMany(30, 500)
+const SEEDS = howMany(8, 500)
 
 /** Notes what it handles on its state, in turns of different lengths, with a verb that a repeated turn must not repeat. */
 const reloadOrderVersion = (name: string) =>

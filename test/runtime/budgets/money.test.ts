@@ -156,7 +156,7 @@ t.test(
   { timeout: 3_000_000 },
   async (t) => {
     const prices = new Prices({ currency: 'EUR', models: { small: { input: 3, cachedInput: 0.3, output: 12 } } })
-    for (let seed = 0; seed < howMany(100, 1_000); seed++) {
+    for (let seed = 0; seed < howMany(25, 1_000); seed++) {
       const problem = await playCalls(seed, prices)
       if (problem) return t.fail(`seed ${seed}: ${problem}`)
     }
@@ -251,7 +251,7 @@ t.test('a payment that a compaction says again counts once, with the currency of
 })
 
 t.test('tenants have turns by their weights', async (t) => {
-  for (let seed = 0; seed < howMany(20, 200); seed++) {
+  for (let seed = 0; seed < howMany(5, 200); seed++) {
     const dice = new Dice(seed)
     const turns = new Turns({ acme: 4 })
     const given = { acme: 0, other: 0 }

@@ -66,7 +66,7 @@ async function check(t: Test, chat: Chat, url: string): Promise<void> {
 
 t.test('connections are cut at random moments', async (t) => {
   const { team, done, chat, url } = await served(t)
-  for (let seed = 1; seed <= howMany(50, 500); seed++) {
+  for (let seed = 1; seed <= howMany(13, 500); seed++) {
     const dice = new Dice(seed)
     const bytes = () => (dice.chance(0.3) ? Number.POSITIVE_INFINITY : dice.upTo(3_000))
     const talk = chat(`c${seed}`, { fetch: cutBehind(bytes) })
@@ -82,7 +82,7 @@ t.test('connections are cut at random moments', async (t) => {
 t.test('the service is killed at random moments', async (t) => {
   const shop = new ServedShop(t)
   let asked = 0
-  for (let seed = 1; seed <= howMany(5, 50); seed++) {
+  for (let seed = 1; seed <= howMany(2, 50); seed++) {
     const dice = new Dice(seed)
     const talk = openChat('http://shop/api/chat', `c${seed}`, { fetch: shop.fetch })
     const text = dice.pick(QUERIES)

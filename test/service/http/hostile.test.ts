@@ -14,7 +14,7 @@ import { Dice } from '../../dice.ts'
 import { howMany } from '../../how-many.ts'
 import { EVERYTHING, echo, type Stage, send, stage } from './stage.ts'
 
-const FUZZED = howMany(150, 10_000)
+const FUZZED = howMany(38, 10_000)
 const BODY = '{"query":"hello"}'
 const COMMON = `x-caller: ${EVERYTHING}\r\ncontent-type: application/json\r\n`
 

@@ -162,7 +162,7 @@ t.test('a model that asks nobody stays in its place', async (t) => {
 
 // The fault `model`: calls of models fail at random, and another model of the list answers.
 
-const SEEDS = howMany(30, 300)
+const SEEDS = howMany(8, 300)
 const ROUNDS = 3
 
 /** Asks for the tool three times, once in each round, and then answers: by what the conversation has. */
