@@ -52,7 +52,8 @@ async function done({ ask, id }: Asked): Promise<unknown> {
   if (ask === 'say') return said(run)
   if (ask === 'agree') return agreed(run)
   const { success, finalOutput, error } = await run.result()
-  return { success, finalOutput, code: error?.code ?? null, message: error?.message ?? null }
+  const { code } = Object(error?.code === 'AGENT_FAILED' ? error.cause : error) // the clerk lets through what it gets
+  return { success, finalOutput, code: code ?? error?.code ?? null, message: error?.message ?? null }
 }
 
 /** Says something to a run, once however often it is asked; `at`: null if the run had ended before. */
