@@ -29,11 +29,13 @@ export type {
   ClusterEvent,
   ClusterEventOptions,
   ClusterOptions,
+  ClusterPart,
   ClusterResult,
   ClusterRun,
   ClusterRunOptions,
   ClusterTeam,
 } from './runtime/cluster/cluster-team.ts'
+export type { ClusterLooks, ClusterRuns } from './runtime/cluster/looks.ts'
 export {
   type ClusterTeamOptions,
   createTeam,

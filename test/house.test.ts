@@ -30,7 +30,7 @@ const rooms: ReadonlyMap<string, number> = new Map(
     'runtime/durability': 15,
     'runtime/views': 12,
     'runtime/team': 12, // what shards of one process have in common, and requests with a key
-    'runtime/cluster': 10, // events of runs from any process
+    'runtime/cluster': 11, // events of runs from any process, and looks at them
     'runtime/testing': 16, // tapes
     'ai-sdk': 4,
     postgres: 8, // writes, which go together in one commit
@@ -98,6 +98,7 @@ const LINES: readonly [lines: number, what: string][] = [
   [520, 'URLs that are told how tasks of A2A stand, and what is owed to receivers outside'],
   [150, 'npm create dramatis: what it refuses and makes; types that options of dramatis/http name'],
   [110, 'what a comparison of suites cannot find or has left out, scores of no case, gates that throw or are mistyped'],
+  [200, 'traces, messages, boards, streams and lists of runs from any process'],
   [255, 'a cluster that is watched from outside, by its engine and by any process'],
   [190, 'logs of all shards at a terminal, and pages of lists by a place in the whole'],
   [95, 'users and rights of NATS, by files that its address names'],

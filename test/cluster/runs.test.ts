@@ -4,7 +4,8 @@ import { z } from 'zod'
 import { PostgresServer, postgresFolder } from '../../examples/cluster-demo/postgres-server.ts'
 import { type ClusterEvent, createTeam } from '../../src/index.ts'
 import { PostgresStore } from '../../src/postgres/index.ts'
-import { clusterTeam, idAt, logger, served, sharedBy } from './served.ts'
+import { lookAt } from '../../src/postgres/look.ts'
+import { clusterTeam, idAt, logger, type Served, served, sharedBy } from './served.ts'
 
 const bin = postgresFolder()
 const PATIENT = new URL('../fixtures/cluster/patient.js', import.meta.url)
@@ -30,6 +31,14 @@ t.test('runs from any process', { skip: !bin && 'no PostgreSQL is installed here
       t.same(await all((await two.team.getRun(run.id))!.events()), events, 'all processes tell the same')
       t.same(await all(run.events({ after: events[2]!.id! })), events.slice(3))
       t.match(await all(run.events({ types: ['run.finished'] })), [{ type: 'run.finished' }])
+      const parts = await all(run.stream())
+      t.equal(parts.map((part) => (part.type === 'text' && part.final ? part.text : '')).join(''), 'h{"cities": 3}')
+      t.match(parts.at(-1), { type: 'run.finished', result: { success: true } })
+      const looks = await Promise.all([one, two].map(({ team }) => looked(team, run.id)))
+      t.same(looks[0], looks[1])
+      t.ok(looks[0]!.history.some(({ content }) => content === 'h{"cities": 3}'))
+      t.ok(looks[0]!.trace.messageFlow.length > 0)
+      t.same(looks[0]!.board, [])
       t.same(await run.tasks(), [])
       t.match(await run.usage(), { totalTokens: 0 })
       const again = await two.team.getRun(run.id, { output })
@@ -49,6 +58,7 @@ t.test('runs from any process', { skip: !bin && 'no PostgreSQL is installed here
     await sharedBy(one, two)
     const run = await one.team.launch('slow', { runId: idAt(two, 'moved') })
     const seen: ClusterEvent[] = []
+    const reading = all(run.stream())
     let closed: Promise<void> | undefined
     for await (const event of run.events()) {
       seen.push(event)
@@ -58,6 +68,8 @@ t.test('runs from any process', { skip: !bin && 'no PostgreSQL is installed here
     t.match(seen.at(-1), { type: 'run.finished', result: { finalOutput: 'slow, done' } })
     const place = ({ id, type }: ClusterEvent) => [id, type]
     t.same(seen.map(place), (await all(run.events())).map(place))
+    t.same(await reading, await all(run.stream()))
+    t.ok((await looked(one.team, run.id)).history.some(({ content }) => content === 'slow, done'))
   })
 
   await t.test('a run that waits for room costs the engine no question each moment', async (t) => {
@@ -109,7 +121,75 @@ t.test('runs from any process', { skip: !bin && 'no PostgreSQL is installed here
       message: /has no cluster\.address/,
       details: { path: 'cluster.address' },
     })
+    await t.rejects(runs[1]!.trace(), { code: 'CONFIGURATION', details: { path: 'cluster.address' } })
+    const { runs: known, missing } = await one.listRuns()
+    t.same(
+      known.map(({ id }) => id),
+      [runs[0]!.id],
+    )
+    t.same(missing, [...two.held.keys()].sort())
     t.equal((await runs[1]!.result()).finalOutput, 'hhi')
+  })
+
+  await t.test('runs of all shards are listed in every process', async (t) => {
+    const [one, two] = await Promise.all([served(t, { url, name: 'listed' }), served(t, { url, name: 'listed' })])
+    await sharedBy(one, two)
+    const begun: string[] = []
+    for (let n = 0; n < 6; n++) {
+      const of = n % 2 ? one : two
+      begun.push((await of.team.execute('hi', { runId: idAt(n % 3 ? one : two, `${n} `), agent: 'helper' })).runId)
+    }
+    for (const { team } of [one, two]) {
+      const { runs, missing } = await team.listRuns({ status: 'finished' })
+      t.same(missing, [])
+      t.same(
+        runs.map(({ id }) => id),
+        begun.toReversed(),
+      )
+      for (const { id, shard } of runs) t.equal(shard, team.shardOf(id))
+      const { runs: page } = await team.listRuns({ limit: 2, startedBefore: runs[2]!.startedAt + 1 })
+      t.equal(page.length, 2)
+      t.equal(page[0]!.startedAt, runs[2]!.startedAt)
+    }
+    await t.rejects(one.team.listRuns({ before: begun[0] } as object), {
+      code: 'CONFIGURATION',
+      message: /startedBefore/,
+    })
+    await t.rejects(one.team.listRuns({ status: 'done' } as object), {
+      code: 'CONFIGURATION',
+      details: { path: 'status' },
+    })
+  })
+
+  await t.test('a process that ends moves its own shards alone', async (t) => {
+    const members = await Promise.all([0, 1, 2].map(() => served(t, { url, name: 'alone' })))
+    await sharedBy(...members)
+    const seen = async () => (await lookAt({ url, name: 'alone' })).shards
+    while ((await seen()).some(({ owner }) => owner === null)) await new Promise((resolve) => setTimeout(resolve, 20))
+    const [gone, ...left] = members as [Served, Served, Served]
+    const before = await seen()
+    await gone.close()
+    await sharedBy(...left)
+    while ((await seen()).some(({ owner }) => owner === null)) await new Promise((resolve) => setTimeout(resolve, 20))
+    for (const { shard, incarnation, owner } of await seen()) {
+      const was = before[shard]!
+      const moved = was.owner === gone.team.id ? 1 : 0
+      t.equal(incarnation, was.incarnation + moved, `shard ${shard}`)
+      if (!moved) t.equal(owner, was.owner)
+    }
+  })
+
+  await t.test('a start that finds no database may be tried again', async (t) => {
+    const other = await PostgresServer.start(bin!)
+    t.teardown(() => other.remove())
+    await other.kill()
+    const team = clusterTeam({ url: other.url, name: 'late' })
+    t.teardown(() => team.close())
+    await t.rejects(team.start(), { code: 'CLUSTER_UNREACHABLE' })
+    await t.rejects(team.launch('hi'), { code: 'CLUSTER_UNREACHABLE' })
+    await other.run()
+    await team.start()
+    t.equal((await team.execute('hi', { agent: 'helper' })).finalOutput, 'hhi')
   })
 
   await t.test("a team is a model of OpenAI's formats in each process", async (t) => {
@@ -172,14 +252,25 @@ t.test('runs from any process', { skip: !bin && 'no PostgreSQL is installed here
   })
 })
 
-async function all(events: AsyncIterable<ClusterEvent>): Promise<ClusterEvent[]> {
-  const list: ClusterEvent[] = []
-  for await (const event of events) list.push(event)
-  return list
+async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const found: T[] = []
+  for await (const item of items) found.push(item)
+  return found
 }
 
 /** Text of a streamed completion. */
 function contentIn(stream: string): string {
   const data = [...stream.matchAll(/^data: (\{.*)$/gm)].map(([, json]) => JSON.parse(json!))
   return data.map(({ choices, error }) => (error ? JSON.stringify(error) : (choices[0]?.delta.content ?? ''))).join('')
+}
+
+/** What a process has of a run, as JSON. */
+async function looked(team: Served['team'], id: string) {
+  const run = (await team.getRun(id))!
+  const [trace, history, board] = await Promise.all([run.trace(), run.messageHistory(), run.board()])
+  return JSON.parse(JSON.stringify({ trace, history, board })) as {
+    trace: typeof trace
+    history: { content: string }[]
+    board: unknown[]
+  }
 }

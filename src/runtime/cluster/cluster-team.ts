@@ -18,20 +18,22 @@ import { BODY_HASH, RunOutput } from '../host/run.ts'
 import { defaultLogger } from '../logging/logger.ts'
 import { type RuntimeEvent, readPosition, readTypes } from '../runs/events.ts'
 import type { MultiAgentResult } from '../runs/result.ts'
-import type { RunStatus, SteerInfo, SteerReceipt } from '../runs/run.ts'
+import type { RunFilter, RunStatus, SteerInfo, SteerReceipt } from '../runs/run.ts'
 import { readQuery, readRunOptions } from '../runs/run-options.ts'
-import { SPOKEN, SpokenWords } from '../runs/stream-parts.ts'
+import { SPOKEN, SpokenWords, STREAMED, type StreamPart, StreamParts } from '../runs/stream-parts.ts'
 import type { Wanted } from '../runs/told-events.ts'
 import type { StateManagement, StateOptions, TeamOptions } from '../settings/options.ts'
 import type { Commons } from '../team/commons.ts'
 import type { TeamRuntime } from '../team/team.ts'
 import type { AnswerOptions } from '../verbs/approvals.ts'
+import { objectIn } from '../verbs/gateway.ts'
 import type { OpenQuestionInfo } from '../verbs/questions.ts'
 import { readSteerOptions, type SteerOptions } from '../verbs/steering.ts'
 import { checkAddress, keyOf } from './address.ts'
 import { Carrier, shardOf, taskOf } from './carrier.ts'
 import type { ClusterKeep, ClusterStore, ClusterTimes, ShardLog, TaskOutcome } from './cluster-store.ts'
 import type { ClusterDoor } from './door.ts'
+import type { ClusterLooks, ClusterRuns } from './looks.ts'
 import type { ClusterProcess, Shard } from './process.ts'
 import type { SentOptions, SentRun, TeamShard as TeamShardClass } from './team-shard.ts'
 
@@ -166,6 +168,11 @@ export interface ClusterEvent {
   readonly [field: string]: unknown
 }
 
+/** Part of a run as it comes; that of its end has the result as JSON. */
+export type ClusterPart<T = unknown> =
+  | Exclude<StreamPart<T>, { type: 'run.finished' }>
+  | (ClusterEvent & { readonly type: 'run.finished'; readonly seq: number })
+
 export interface ClusterEventOptions {
   /** `id` of the event that was seen last. Default: none, so all events come. */
   after?: string
@@ -191,6 +198,21 @@ export interface ClusterRun<T = unknown> {
   events(options?: ClusterEventOptions): AsyncIterable<ClusterEvent>
   /** Yields the words of the last speaker as they come, as `run.text()` of a team in one process does. */
   text(signal?: AbortSignal): AsyncIterable<string>
+  /**
+   * Yields the parts of its answer that models write, as `run.stream()` of a team in one process does, from the
+   * beginning: launch it with `stream: true`. It takes what `events` takes.
+   */
+  stream(signal?: AbortSignal): AsyncIterable<ClusterPart<T>>
+  /**
+   * Trace of the run so far, asked of the owner of its shard, as the two below. Waits up to 20 s for an owner. Throws
+   * `ConfigurationError` where that has no `cluster.address`, `UnknownRunError` where its log has given the run up,
+   * `ClusterUnreachableError` where it cannot be asked.
+   */
+  trace(signal?: AbortSignal): Promise<ClusterLooks['trace']>
+  /** Messages of the run so far. A part whose bytes are stored once has its hash in their place. */
+  messageHistory(signal?: AbortSignal): Promise<ClusterLooks['messageHistory']>
+  /** Valid entries of its blackboard; none if the team has no blackboard. */
+  board(signal?: AbortSignal): Promise<ClusterLooks['board']>
   /** Status of the run, as the owner of its shard says it. Waits while the shard has none. */
   status(signal?: AbortSignal): Promise<RunStatus>
   /** Tasks that were given in the run so far, with their status. */
@@ -288,14 +310,21 @@ export class ClusterTeam<Team extends TeamRuntime = TeamRuntime> implements Asyn
 
   /** Joins the cluster. Shards come as others give them up. @throws ConfigurationError, ClusterUnreachableError */
   start(signal?: AbortSignal): Promise<void> {
-    this.#started ??= this.#processOf().then(async (process) => {
-      await process.start(signal)
-      this.#isIn = true
-      const door = await this.door()
-      door.answers.set(NEWS, (news) => process.hear(news))
-      process.exchange((member, news, until) => door.askMember(member, NEWS, news, until))
+    this.#started ??= this.#join(signal).catch((error: unknown) => {
+      this.#started = undefined // a program that waits for the engine may try again
+      throw error
     })
     return this.#started
+  }
+
+  async #join(signal?: AbortSignal): Promise<void> {
+    const process = await this.#processOf()
+    await process.start(signal)
+    this.#isIn = true
+    const [door, { answerLooks }] = await Promise.all([this.door(), import('./looks.ts')])
+    answerLooks(door)
+    door.answers.set(NEWS, (news) => process.hear(news))
+    process.exchange((member, news, until) => door.askMember(member, NEWS, news, until))
   }
 
   /** True once this process is a member, and until it is closed. */
@@ -362,7 +391,9 @@ export class ClusterTeam<Team extends TeamRuntime = TeamRuntime> implements Asyn
     output: ClusterRunOptions<T>['output'],
   ): Promise<ClusterRun<T>> {
     const [process, door] = [await this.#processOf(), await this.door()]
-    const { toldAnywhere } = await import('./run-events.ts')
+    const [{ toldAnywhere }, { lookAnywhere }] = await Promise.all([import('./run-events.ts'), import('./looks.ts')])
+    const looked = <Of extends keyof ClusterLooks>(of: Of, signal = NEVER) =>
+      lookAnywhere(door, { shard, id, of }, signal)
     const asked = (ask: 'status' | 'questions' | 'tasks' | 'usage', signal?: AbortSignal) =>
       door.ask(shard, { ask, runId: id }, signal)
     const told = (wanted: Wanted) => toldAnywhere(door, { shard, id }, PROGRAM, wanted)
@@ -383,6 +414,14 @@ export class ClusterTeam<Team extends TeamRuntime = TeamRuntime> implements Asyn
         const events = told({ after: undefined, signal, deltas: true, types: [...SPOKEN] })
         for await (const { event } of events) yield* words.of(event as RuntimeEvent<unknown>)
       },
+      async *stream(signal = NEVER) {
+        const parts = new StreamParts<T>(output && objectIn(jsonSchemaOf(output, id)))
+        const events = told({ after: undefined, signal, deltas: true, types: [...STREAMED] })
+        for await (const { event } of events) yield* parts.of(event as RuntimeEvent<T>) as Iterable<ClusterPart<T>>
+      },
+      trace: (signal) => looked('trace', signal),
+      messageHistory: (signal) => looked('messageHistory', signal),
+      board: (signal) => looked('board', signal),
       status: async (signal) => (await asked('status', signal)) as RunStatus,
       tasks: async (signal) => (await asked('tasks', signal)) as readonly AgentTask[],
       usage: async (signal) => (await asked('usage', signal)) as TokenUsage,
@@ -407,6 +446,19 @@ export class ClusterTeam<Team extends TeamRuntime = TeamRuntime> implements Asyn
   async execute<T = undefined>(query: string | Content, options: ClusterRunOptions<T> = {}): Promise<ClusterResult<T>> {
     const run = await this.launch(query, options)
     return run.result(options.signal)
+  }
+
+  /**
+   * Returns the runs that the logs of all shards have, those that started last first, as each process tells them that
+   * answers in 2 s. The next page begins with `startedBefore`: the time of the last run and 1, without those of it that
+   * are known.
+   *
+   * @throws ConfigurationError for a wrong filter
+   */
+  async listRuns(filter: Omit<RunFilter, 'before'> = {}, signal: AbortSignal = NEVER): Promise<ClusterRuns> {
+    await this.start()
+    const { runsAnywhere } = await import('./looks.ts')
+    return runsAnywhere(await this.door(), this.#shards, filter, signal)
   }
 
   /** Gives its shards over to the others and leaves. What is under way goes on there. */

@@ -267,9 +267,12 @@ export class ClusterProcess {
     this.view = view
     for (const look of [...this.#lookers]) look(view)
     for (const id of this.#leavers) if (!members.some((member) => member.id === id)) this.#leavers.delete(id)
-    const processes = Math.max(1, members.length - this.#leavers.size)
+    const stay = members.flatMap(({ id }) => (this.#leavers.has(id) ? [] : [id])).sort()
+    const processes = Math.max(1, stay.length)
     this.#options.live(processes)
-    const share = Math.ceil(this.#options.shards / processes)
+    // the first have one more: with as much for all, the last to come would have none
+    const isMore = stay.indexOf(this.id) < this.#options.shards % processes
+    const share = Math.floor(this.#options.shards / processes) + Number(isMore)
     const kept = [...this.#held].flatMap(([shard, { leaving }]) => (leaving ? [] : [shard]))
     const room = share - kept.length - this.#opening.size
     const all = members.map(({ id }) => id).join()

@@ -193,6 +193,7 @@ export class TeamShard implements Shard {
   async #done(sent: Exclude<SentAsk, { ask: 'request' }>): Promise<unknown> {
     const run = this.#team.getRun(sent.runId)
     if (!run) throw new UnknownRunError(`no run has the id "${sent.runId}".`, { runId: sent.runId })
+    if (['finished', 'failed', 'aborted'].includes(run.status)) await run.result // one of long ago is read from the log
     if (sent.ask === 'tasks' || sent.ask === 'usage') return run[sent.ask]
     if (sent.ask === 'questions') {
       const { questions } = run

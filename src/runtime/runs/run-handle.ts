@@ -23,7 +23,7 @@ import type { Money } from '../settings/money.ts'
 import type { Supervisor } from '../supervision/host.ts'
 import type { AnswerOptions } from '../verbs/approvals.ts'
 import { redactedBlackboard } from '../verbs/boards.ts'
-import { asRootObject, rootPartIn } from '../verbs/gateway.ts'
+import { objectIn } from '../verbs/gateway.ts'
 import { answerQuestion, type OpenQuestionInfo, openQuestionsOf } from '../verbs/questions.ts'
 import { hasEnded, readSteerOptions, type SteerOptions } from '../verbs/steering.ts'
 import { type EventPosition, type RuntimeEvent, readPosition, readTypes } from './events.ts'
@@ -262,7 +262,7 @@ export class RunHandle<T> implements Run<T> {
   #objectIn(): ((answer: unknown) => unknown) | undefined {
     const { output } = this.state
     if (!output && !this.#check) return undefined
-    return output?.jsonSchema && asRootObject(output.jsonSchema) ? rootPartIn : (answer) => answer
+    return objectIn(output?.jsonSchema)
   }
 
   async cancel(reason = 'cancelled by its caller'): Promise<void> {

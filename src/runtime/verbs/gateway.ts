@@ -41,7 +41,7 @@ import type { HostVerb } from './calls.ts'
 const FIELD = 'value'
 
 /** Returns the schema of an object with that value in it; undefined if the schema is that of an object itself. */
-export function asRootObject(schema: object): object | undefined {
+function asRootObject(schema: object): object | undefined {
   const { $defs, definitions, $schema, ...value } = schema as Record<string, unknown>
   if (value.type === 'object' && !('anyOf' in value || 'oneOf' in value || '$ref' in value)) return undefined
   const kept = { ...($schema !== undefined && { $schema }), ...($defs !== undefined && { $defs: moved($defs) }) }
@@ -62,8 +62,12 @@ function rootValueIn(text: string): string {
   return JSON.stringify(Object.values(answer)[0])
 }
 
+/** Returns what takes of a part of an answer the object that a schema asks for. */
+export const objectIn = (schema: object | undefined): ((part: unknown) => unknown) =>
+  schema && asRootObject(schema) ? rootPartIn : (part) => part
+
 /** Returns the value in a part of such an answer; undefined if it has not begun. */
-export function rootPartIn(part: unknown): unknown {
+function rootPartIn(part: unknown): unknown {
   if (typeof part !== 'object' || part === null || Array.isArray(part)) return part
   const [name, ...others] = Object.keys(part)
   return name === undefined || (name === FIELD && others.length === 0) ? Object.values(part)[0] : part
