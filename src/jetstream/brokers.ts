@@ -49,6 +49,10 @@ export class Brokers {
   readonly #closed = new AbortController()
   /** Aborted when the connection is another one: what the one before was asked has no answer any more. */
   #current = new AbortController()
+  /** Streams that the brokers say not to have: since when, and when they said so last. */
+  readonly #gone = new Map<string, { readonly since: number; readonly at: number }>()
+  /** How often the connection was another one: the brokers may have lost their end meanwhile. */
+  reconnects = 0
   /** Called when the connection is there again: meanwhile nothing was heard. */
   onReconnect: (() => void) | undefined
 
@@ -154,6 +158,18 @@ export class Brokers {
     }
   }
 
+  /** Tells whether they have said for so long that they have no such stream. One that begins to lead may say it too. */
+  async hasLost(name: string, ms: number): Promise<boolean> {
+    const now = systemClock.monotonic()
+    const before = this.#gone.get(name)
+    const since = before && now - before.at < START_MS ? before.since : now
+    const isThere = (await this.stateOf(name)) !== undefined
+    const isLost = !isThere && now - since > ms
+    if (isThere || isLost) this.#gone.delete(name)
+    else this.#gone.set(name, { since, at: now })
+    return isLost
+  }
+
   /** Numbers of the messages of a stream by their subjects, of those that fit a pattern. */
   async counted(stream: string, pattern: string): Promise<Record<string, number>> {
     return (await this.#parts.streams.info(stream, { subjects_filter: pattern })).state.subjects ?? {}
@@ -242,6 +258,7 @@ export class Brokers {
       told.clear()
       this.#current.abort(new Error('the connection to the broker was cut'))
       this.#current = new AbortController()
+      this.reconnects += 1
       this.onReconnect?.()
       try {
         refuse(connection)
@@ -294,11 +311,15 @@ function refuseStream({ config }: StreamInfo, replicas: number): void {
   const why =
     config.num_replicas < replicas
       ? `has ${config.num_replicas} replicas of ${replicas}`
-      : config.max_age > 0 || config.max_msgs > 0 || config.max_bytes > 0
-        ? 'gives up messages by their age, number or size (max_age, max_msgs, max_bytes)'
+      : config.max_age > 0 || config.max_msgs > 0 || config.max_bytes > 0 || config.max_msgs_per_subject > 0
+        ? 'gives up messages by their age, number or size (max_age, max_msgs, max_msgs_per_subject, max_bytes)'
         : config.storage !== 'file'
           ? 'is in memory'
-          : undefined
+          : config.persist_mode === 'async'
+            ? 'is written some time after it is acknowledged (persist_mode)'
+            : config.mirror || config.sources
+              ? 'takes messages of other streams'
+              : undefined
   if (!why) return
   const text = `cluster.url: the stream ${config.name} ${why}, so what was accepted could get lost: nats stream edit.`
   throw new ConfigurationError(text, { path: 'cluster.url' })

@@ -24,7 +24,7 @@ import {
 } from '../shared/errors.ts'
 import { Brokers, MESSAGE_BYTES, tokenOf } from './brokers.ts'
 import { Members } from './members.ts'
-import { JetStreamLog } from './shard-log.ts'
+import { JetStreamLog, STUCK } from './shard-log.ts'
 
 export interface JetStreamStoreOptions {
   /**
@@ -153,9 +153,15 @@ export class JetStreamStore implements ClusterStore {
     }
     const pattern = this.#brokers.subjectOf('task', 'open', log.shard, '*')
     const tasks: TakenTask[] = []
+    // if they have lost their end, what comes has numbers that were there before, and what is settled is open again
+    const { reconnects } = this.#brokers
+    if (log.taken !== reconnects) log.nextTask = 1
+    log.taken = reconnects
     let next = log.nextTask
     while (tasks.length < TASKS_A_TAKE) {
-      const message = await this.#brokers.message(this.#tasks, { seq: next, next_by_subj: pattern })
+      const message = await this.#brokers
+        .message(this.#tasks, { seq: next, next_by_subj: pattern })
+        .catch((error) => this.#insteadOf(error))
       if (!message) break
       const { number, id, shard, hash } = rowIn(message)
       const body = await this.#bodyOf(message)
@@ -164,6 +170,16 @@ export class JetStreamStore implements ClusterStore {
     }
     log.nextTask = next
     return tasks
+  }
+
+  /** Makes the stream of tasks again that the brokers have lost. Rejects with the error if it is another one. */
+  async #insteadOf(error: unknown): Promise<undefined> {
+    if (!(await this.#brokers.hasLost(this.#tasks, STUCK * this.#members.times.ttlMs))) throw error
+    await this.#agree(undefined)
+    for (const log of this.#logs) log.taken = -1
+    this.#brokers.options.warn(
+      `the brokers have lost stream ${this.#tasks}, with all tasks and outcomes: it is made again, and who waits for one of them is told that nobody knows it`,
+    )
   }
 
   async settle(id: string, outcome: TaskOutcome): Promise<void> {

@@ -30,7 +30,7 @@ const READ_TRIES = 40
 const PAUSE_MS = 100
 const LONGEST_PAUSE_MS = 1_000
 /** Times `ttlMs` after which a write that waits is told to who operates it. */
-const STUCK = 3
+export const STUCK = 3
 /** Time that a checkpoint may wait for the brokers when it is whole. */
 const SHOW_MS = 10_000
 
@@ -47,8 +47,9 @@ export class JetStreamLog implements ShardLog {
   readonly segmentBytes = 2 ** 23
   /** So many bytes are read when the shard is taken from a process that died, and the checkpoint. */
   readonly checkpointBytes = 2 ** 22
-  /** Number of the first task that it has not been asked for yet. */
+  /** Number of the first task that it has not been asked for yet, and under which connection that was so. */
   nextTask = 1
+  taken = 0
   #incarnation = 0
   #first = 1
   /** Number of the last message. */
@@ -279,10 +280,11 @@ export class JetStreamLog implements ShardLog {
         shorterAt = left < this.#last ? Math.min(shorterAt, systemClock.monotonic()) : Number.POSITIVE_INFINITY
         if (systemClock.monotonic() - shorterAt > ttlMs)
           // a broker that has just begun to lead may be behind
-          throw new LogLostError(`the brokers have lost acknowledged entries: they have ${left} of ${this.#last}`, {})
+          throw this.#cutTo(left)
       } catch (error) {
         if (error instanceof LogLostError) throw error
         if (this.#isClosing) throw new LogLostError('it was closed while the brokers were away', {}, error)
+        if (await this.#brokers.hasLost(this.#stream, STUCK * ttlMs).catch(() => false)) throw this.#cutTo(0)
       }
       if (!isTold && systemClock.monotonic() - began > STUCK * ttlMs) {
         isTold = true
@@ -321,6 +323,10 @@ export class JetStreamLog implements ShardLog {
     return new LogLostError(`shard ${this.shard} was taken by another process`, { shard: this.shard })
   }
 
+  #cutTo(left: number): LogLostError {
+    return new LogLostError(`the brokers have lost acknowledged entries: they have ${left} of ${this.#last}`, {})
+  }
+
   #damaged(seq: number, how: string): LogCorruptError {
     return new LogCorruptError(`message ${seq} of stream ${this.#stream} ${how}`, { offset: seq * BLOCKS })
   }
@@ -354,7 +360,9 @@ interface Claim {
 /** Reads the last message of a shard. */
 export function claimIn(message: StoredMsg | undefined): Claim {
   if (!message) return { incarnation: 0, lastSeq: 0, owner: undefined, checkpoint: undefined }
-  const { header } = message
+  const { header, seq } = message
+  if (!header.has(INCARNATION))
+    throw new LogCorruptError(`message ${seq} of a shard's stream is none of its owner`, { offset: seq * BLOCKS })
   const [owner, checkpoint] = [header.get(OWNER), header.get(CHECKPOINT)]
   return {
     incarnation: Number(header.get(INCARNATION)),

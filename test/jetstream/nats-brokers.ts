@@ -36,6 +36,8 @@ export interface BrokerSettings {
   /** Lines that say who may come, in place of a user of this class's own. */
   readonly login?: string
   readonly sync?: 'always'
+  /** Folders of what they keep, in place of their own. */
+  readonly stores?: readonly string[]
 }
 
 export class NatsBrokers {
@@ -45,7 +47,7 @@ export class NatsBrokers {
   readonly all: readonly Broker[]
   #admin: NatsConnection | undefined
 
-  private constructor(program: string, ports: readonly number[], { login, sync }: BrokerSettings) {
+  private constructor(program: string, ports: readonly number[], { login, sync, stores }: BrokerSettings) {
     this.#program = program
     const routes = ports.slice(ports.length / 2).map((port) => `nats://127.0.0.1:${port}`)
     this.all = routes.map((route, i) => {
@@ -57,7 +59,7 @@ export class NatsBrokers {
         'ping_interval: "2s"',
         'ping_max: 2',
         login ?? `authorization { user: dramatis, password: "${this.#password}" }`,
-        `jetstream { store_dir: "${this.storeOf(name)}"${sync ? `, sync_interval: ${sync}` : ''} }`,
+        `jetstream { store_dir: "${stores?.[i] ?? join(this.folder, name)}"${sync ? `, sync_interval: ${sync}` : ''} }`,
         ...(routes.length > 1
           ? [`cluster { name: c, no_advertise: true, listen: "${route.slice(7)}", routes: [${routes.join(', ')}] }`]
           : []),
@@ -74,11 +76,6 @@ export class NatsBrokers {
     if (settings.login === undefined) await brokers.ready()
     else for (const { port } of brokers.all) await listens(port)
     return brokers
-  }
-
-  /** Folder of what a broker keeps. */
-  storeOf(name: string): string {
-    return join(this.folder, name)
   }
 
   get url(): string {

@@ -95,6 +95,14 @@ t.test('streams', { skip: !program && WHY_NOT }, async (t) => {
   }
   await wrong({ max_age: 60_000_000_000 }, /gives up messages by their age/)
   await wrong({ max_msgs: 100 }, /gives up messages by their age, number or size/)
+  await wrong({ max_msgs_per_subject: 1 }, /gives up messages by their age, number or size/)
+  const made = async (name: string, config: object, pattern: RegExp) => {
+    const metadata = { shards: '4', version: '1' }
+    await manager.streams.add({ name: `dramatis_${name}_tasks`, metadata, allow_msg_ttl: true, ...config })
+    await t.rejects(join(t, { url, name, replicas: 1 }), refused(pattern))
+  }
+  await made('async', { subjects: ['dramatis.async.>'], persist_mode: 'async' }, /some time after it is acknowledged/)
+  await made('mirror', { mirror: { name: 'dramatis_async_tasks' } }, /takes messages of other streams/)
   await t.rejects(join(t, { url, replicas: 3 }), refused(/has 1 replicas of 3/))
   const later = `dramatis_later_tasks`
   await manager.streams.add({ name: later, subjects: ['dramatis.later.>'], metadata: { shards: '4', version: '2' } })

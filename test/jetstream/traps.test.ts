@@ -202,6 +202,68 @@ t.test('traps', { skip: !program && WHY_NOT }, async (t) => {
     t.equal(third.lost, undefined)
   })
 
+  await t.test('streams that are gone are made again, and what comes then is accepted and given', async (t) => {
+    const name = randomUUID()
+    const warnings: string[] = []
+    const warn = (text: string) => warnings.push(text)
+    const store = await joined(t, name, { times: { ...times, ttlMs: 300 }, warn })
+    const log = await opened(store)
+    await appendAll(log, 1, 20)
+    for (const id of ['a', 'b', 'c']) await store.submit(task(id))
+    t.equal((await store.take(log)).length, 3)
+    await store.view()
+    await manager.streams.delete(streamOf(name, 'log_0'))
+    await manager.streams.delete(streamOf(name, 'tasks'))
+    await t.rejects(log.append(blockOf(21)), {
+      code: 'LOG_LOST',
+      message: /have lost acknowledged entries: they have 0/,
+    })
+    const next = store.log(0, () => {})
+    t.match(await next.open(), { incarnation: 2, lastSeq: 0 })
+    t.ok((next.lost ?? 0) > 0)
+    t.same(await insist(() => store.take(next)), [])
+    t.match(warnings.at(-1), /have lost stream .*_tasks, with all tasks and outcomes: it is made again/)
+    t.equal(await store.outcome('a'), undefined)
+    t.equal(await store.submit(task('d')), 'fresh') // its number was there before
+    t.same(
+      (await store.take(next)).map(({ id }) => id),
+      ['d'],
+    )
+  })
+
+  await t.test('tasks that are open are given again behind a cut: their end may have been lost', async (t) => {
+    const door = await CuttingProxy.before(brokers.all[0]!.port)
+    t.teardown(() => door.close())
+    const store = await joined(t, randomUUID(), { url: brokers.urlBy([door.port]) })
+    const log = await opened(store)
+    for (const id of ['a', 'b']) await store.submit(task(id))
+    t.equal((await store.take(log)).length, 2)
+    await store.settle('a', { status: 'finished', body: Buffer.from('yes') })
+    t.same(await store.take(log), [])
+    door.cut()
+    let given: string[] = []
+    while (given.length === 0) given = (await insist(() => store.take(log))).map(({ id }) => id)
+    t.same(given, ['b'])
+    t.same(await store.take(log), [])
+  })
+
+  await t.test('a part of a log that the brokers have lost, and one of a stranger, are told', async (t) => {
+    const name = randomUUID()
+    const subject = `dramatis.${name}.log.0`
+    // one that a store makes lets nobody delete a message
+    await manager.streams.add({ name: streamOf(name, 'log_0'), subjects: [subject], num_replicas: 3 })
+    const store = await joined(t, name)
+    const log = await opened(store)
+    await appendAll(log, 1, 1)
+    await appendAll(log, 2, 2)
+    await manager.streams.deleteMessage(streamOf(name, 'log_0'), 2)
+    await t.rejects(textOf(log), { code: 'LOG_CORRUPT', message: /^message 2 of stream .*_log_0 is not there/ })
+    await log.close()
+    const { connection } = await brokers.admin()
+    await connection.request(subject, 'a stranger')
+    await t.rejects(store.log(0, () => {}).open(), { code: 'LOG_CORRUPT', message: /is none of its owner$/ })
+  })
+
   await t.test('what is larger than a message goes in parts, which go with it', async (t) => {
     const name = randomUUID()
     const store = await joined(t, name)

@@ -32,7 +32,8 @@ export interface ClusterStore {
   submit(task: ClusterTask, log?: ShardLog): Promise<'given' | 'fresh' | 'known' | 'conflict'>
   /**
    * Tasks that are not settled and that this incarnation has not been given yet, in the order of acceptance. An empty
-   * list: it has been given all. One that was submitted again may be given again.
+   * list: it has been given all. One that was submitted again may be given again, and so may all where the engine was
+   * away.
    */
   take(log: ShardLog): Promise<readonly TakenTask[]>
   /**
