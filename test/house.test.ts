@@ -103,7 +103,7 @@ const LINES: readonly [lines: number, what: string][] = [
   [190, 'logs of all shards at a terminal, and pages of lists by a place in the whole'],
   [95, 'users and rights of NATS, by files that its address names'],
   [120, 'checkpoints on NATS'],
-  [60, 'streams of NATS that are lost, and tasks behind a cut'],
+  [80, 'streams of NATS that are lost, in part or whole, and tasks behind a cut'],
 ]
 const MOST_LINES = LINES.reduce((all, [lines]) => all + lines, 0)
 const LONGEST_FILE = 784

@@ -52,7 +52,8 @@ async function done({ ask, id }: Asked): Promise<unknown> {
   if (ask === 'say') return said(run)
   if (ask === 'agree') return agreed(run)
   const { success, finalOutput, error } = await run.result()
-  const { code } = Object(error?.code === 'AGENT_FAILED' ? error.cause : error) // the clerk lets through what it gets
+  // the clerk lets through what it gets; of another process's run only the details have it
+  const { code } = Object(error?.code === 'AGENT_FAILED' ? error.details.cause : error)
   return { success, finalOutput, code: code ?? error?.code ?? null, message: error?.message ?? null }
 }
 

@@ -59,8 +59,8 @@ export class JetStreamLog implements ShardLog {
   readonly #parts: CheckpointParts
   /** The checkpoint that each message names from now on. */
   #checkpoint: NamedCheckpoint | undefined
-  /** A checkpoint that no message names yet, and who waits for that. */
-  #show: { readonly checkpoint: NamedCheckpoint; resolve(): void; reject(error: DramatisError): void } | undefined
+  /** Messages without blocks that are to be written: what changes with them, and who waits for that. */
+  #says: { readonly change: () => void; resolve(): void; reject(error: DramatisError): void }[] = []
   #work: Promise<void> | undefined
   #failure: DramatisError | undefined
   #isClosing = false
@@ -97,7 +97,8 @@ export class JetStreamLog implements ShardLog {
       const isShorter = known !== undefined && known.last > this.#last
       this.#incarnation = Math.max(before.incarnation, isShorter ? known.incarnation : 0) + 1
       this.#end = { lastSeq: before.lastSeq, carried: 0 }
-      const { checkpoint } = before
+      const { checkpoint, first } = before
+      if (first > 0 && this.#first > first) throw this.#damaged(first, 'is not there, though nobody has dropped it')
       this.#checkpoint = checkpoint && messageOf(checkpoint.position) >= this.#first ? checkpoint : undefined
       if (await this.#put(new Uint8Array(), this.#end, { signal })) {
         this.bytes = state.bytes
@@ -124,11 +125,8 @@ export class JetStreamLog implements ShardLog {
   async checkpoint(position: Position, _lastSeq: number, pieces: AsyncIterable<Uint8Array>): Promise<Checkpoint> {
     const others = await this.#parts.names()
     const checkpoint = await this.#parts.write(position, pieces)
-    const shown = new Promise<void>((resolve, reject) => {
-      if (this.state !== 'open' || this.#isClosing)
-        return reject(this.#failure ?? new LogLostError('the log is not open', {}))
-      this.#show = { checkpoint, resolve, reject }
-      this.#begin()
+    const shown = this.#say(() => {
+      this.#checkpoint = checkpoint
     })
     await unlessAborted(AbortSignal.timeout(SHOW_MS), shown)
     await this.#parts.forget(others)
@@ -181,12 +179,17 @@ export class JetStreamLog implements ShardLog {
     }
   }
 
-  /** Purges below the message of that position, so the last one stays: it says whose the shard is. */
+  /**
+   * Purges below the message of that position, so the last one stays: it says whose the shard is. The new begin is
+   * noted before. So the owner alone purges, and messages that are gone without a note are missed.
+   */
   async dropBefore(position: Position): Promise<void> {
     const seq = messageOf(position)
     if (seq <= this.#first) return // a purge below number 1 would be one of all
+    await this.#say(() => {
+      this.#first = seq
+    })
     await this.#brokers.patiently(() => this.#brokers.purge(this.#stream, { seq }))
-    this.#first = seq
     const { state } = (await this.#brokers.patiently(() => this.#brokers.stateOf(this.#stream))) ?? {}
     this.bytes = Math.min(this.bytes, state?.bytes ?? this.bytes)
   }
@@ -212,8 +215,8 @@ export class JetStreamLog implements ShardLog {
 
   async #writeAll(): Promise<void> {
     try {
-      while (!this.#failure && (this.#waiting.length > 0 || this.#show)) {
-        if (this.#show) await this.#showNext()
+      while (!this.#failure && (this.#waiting.length > 0 || this.#says.length > 0)) {
+        if (this.#says.length > 0) await this.#sayNext()
         else await this.#writeNext()
       }
     } catch (error) {
@@ -238,11 +241,21 @@ export class JetStreamLog implements ShardLog {
     for (const [index, { resolve }] of group.entries()) resolve(first * BLOCKS + index)
   }
 
-  async #showNext(): Promise<void> {
-    const { checkpoint, resolve } = this.#show!
-    this.#checkpoint = checkpoint
+  /** Changes what each message says from now on. Resolves when one has said it. */
+  #say(change: () => void): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (this.state !== 'open' || this.#isClosing)
+        return reject(this.#failure ?? new LogLostError('the log is not open', {}))
+      this.#says.push({ change, resolve, reject })
+      this.#begin()
+    })
+  }
+
+  async #sayNext(): Promise<void> {
+    const { change, resolve } = this.#says[0]!
+    change()
     if (!(await this.#put(new Uint8Array(), this.#end))) throw this.#taken()
-    this.#show = undefined
+    this.#says.shift()
     resolve()
   }
 
@@ -261,6 +274,7 @@ export class JetStreamLog implements ShardLog {
       [OWNER]: isFree ? '' : JSON.stringify(this.#members.self),
       [LAST_SEQ]: String(lastSeq),
       [NONCE]: nonce,
+      [FIRST]: String(this.#first),
       ...(this.#checkpoint && { [CHECKPOINT]: JSON.stringify(this.#checkpoint) }),
       ...(isPart && { [PART]: '1' }),
     }
@@ -338,14 +352,13 @@ export class JetStreamLog implements ShardLog {
         : new LogLostError(`the log of shard ${this.shard} is lost: ${describe(error)}`, {}, error)
     this.state = 'lost'
     for (const { reject } of this.#waiting.splice(0)) reject(this.#failure)
-    this.#show?.reject(this.#failure)
-    this.#show = undefined
+    for (const { reject } of this.#says.splice(0)) reject(this.#failure)
     if (!this.#isClosing) this.#onLost(this.#failure)
   }
 }
 
 const [INCARNATION, OWNER, LAST_SEQ] = ['Incarnation', 'Owner', 'Last-Seq'] as const
-const [NONCE, CHECKPOINT] = ['Nonce', 'Checkpoint'] as const
+const [NONCE, CHECKPOINT, FIRST] = ['Nonce', 'Checkpoint', 'First'] as const
 
 /** Number of the message in which a block stands. */
 const messageOf = (position: Position) => Math.floor(position / BLOCKS)
@@ -355,11 +368,13 @@ interface Claim {
   readonly lastSeq: number
   readonly owner: Owner | undefined
   readonly checkpoint: NamedCheckpoint | undefined
+  /** Number of the first message that has not been dropped; 0 where that is not known. */
+  readonly first: number
 }
 
 /** Reads the last message of a shard. */
 export function claimIn(message: StoredMsg | undefined): Claim {
-  if (!message) return { incarnation: 0, lastSeq: 0, owner: undefined, checkpoint: undefined }
+  if (!message) return { incarnation: 0, lastSeq: 0, owner: undefined, checkpoint: undefined, first: 0 }
   const { header, seq } = message
   if (!header.has(INCARNATION))
     throw new LogCorruptError(`message ${seq} of a shard's stream is none of its owner`, { offset: seq * BLOCKS })
@@ -368,6 +383,7 @@ export function claimIn(message: StoredMsg | undefined): Claim {
     incarnation: Number(header.get(INCARNATION)),
     lastSeq: Number(header.get(LAST_SEQ)),
     owner: owner === '' ? undefined : (JSON.parse(owner) as Owner),
+    first: Number(header.get(FIRST)),
     checkpoint: checkpoint === '' ? undefined : (JSON.parse(checkpoint) as NamedCheckpoint),
   }
 }

@@ -166,6 +166,30 @@ t.test('traps', { skip: !program && WHY_NOT }, async (t) => {
     t.same(await textOf(again), entries(1, 1))
   })
 
+  await t.test(
+    'messages that are gone from the begin of a log are missed, but for those that it has dropped',
+    async (t) => {
+      const name = randomUUID()
+      const store = await joined(t, name)
+      const log = await opened(store)
+      for (let seq = 1; seq <= 5; seq++) await appendAll(log, seq, seq)
+      const position = await log.append(blockOf(6))
+      await log.dropBefore(position - 2 * 4_096)
+      await log.close()
+      const again = await opened(store)
+      t.same(await textOf(again), entries(4, 6))
+      const later = await opened(store) // in the own name
+      await t.rejects(again.dropBefore(position), { code: 'LOG_LOST' })
+      t.same(await textOf(later), entries(4, 6))
+      await later.close()
+      await manager.streams.purge(streamOf(name, 'log_0'), { seq: 6 })
+      await t.rejects(store.log(0, () => {}).open(), {
+        code: 'LOG_CORRUPT',
+        message: /^message 5 of .* nobody has dropped it/,
+      })
+    },
+  )
+
   await t.test('a log that the brokers have lost is given up, and what was under way is told', async (t) => {
     const name = randomUUID()
     const store = await joined(t, name)
