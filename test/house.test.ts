@@ -98,7 +98,7 @@ const LINES: readonly [lines: number, what: string][] = [
   [520, 'URLs that are told how tasks of A2A stand, and what is owed to receivers outside'],
   [150, 'npm create dramatis: what it refuses and makes; types that options of dramatis/http name'],
   [110, 'what a comparison of suites cannot find or has left out, scores of no case, gates that throw or are mistyped'],
-  [200, 'traces, messages, boards, streams and lists of runs from any process'],
+  [205, 'traces, messages, boards, streams and lists of runs from any process'],
   [255, 'a cluster that is watched from outside, by its engine and by any process'],
   [190, 'logs of all shards at a terminal, and pages of lists by a place in the whole'],
   [95, 'users and rights of NATS, by files that its address names'],

@@ -17,6 +17,9 @@ export interface ScreenFlags {
   clusterName?: string
 }
 
+const ENGINE =
+  'That is the URL of the engine of a cluster. Talk with one of its processes: "dramatis cluster status" has their addresses.'
+
 /** Talks until the input ends or somebody leaves, and resolves to the exit code. */
 export async function chat(
   target: string,
@@ -24,6 +27,7 @@ export async function chat(
   { tokenEnv }: ScreenFlags,
   { answer, stderr, stdin, folder }: Surroundings,
 ): Promise<number> {
+  if (isClusterUrl(target)) throw new ConfigurationError(ENGINE, { path: 'team' })
   let print: Print = (text) => void stderr.write(text)
   return untilInterrupt(
     (text) => print(text),
