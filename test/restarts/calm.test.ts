@@ -38,7 +38,7 @@ t.test(`${seeds.length} programs end as if their process had never died`, async 
 // Random programs whose agents make others, and whose process dies again and again. A failure names its seed:
 // SEED=7 node dist/test/restarts/calm.test.js
 
-const spawnsSeeds = seedsOf(2, 1_500)
+const spawnsSeeds = seedsOf(3, 1_500)
 
 t.test(`${spawnsSeeds.length} programs whose agents make others end as if their process had never died`, async (t) => {
   const seen = await playAll(t, 'calm', spawnsSeeds, 'calm', true)
