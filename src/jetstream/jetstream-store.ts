@@ -69,7 +69,7 @@ interface Row {
 }
 
 export class JetStreamStore implements ClusterStore {
-  readonly #shards: number
+  readonly shards: number
   readonly #brokers: Brokers
   readonly #members: Members
   readonly #days: number
@@ -84,7 +84,7 @@ export class JetStreamStore implements ClusterStore {
       throw new ConfigurationError("cluster.durability 'replicated' needs 3 replicas or more.", {
         path: 'cluster.durability',
       })
-    this.#shards = shards
+    this.shards = shards
     this.#days = keep?.days ?? DEFAULT_DAYS
     this.#brokers = new Brokers({
       url,
@@ -114,7 +114,7 @@ export class JetStreamStore implements ClusterStore {
     const others = members.filter(({ id }) => id !== this.#members.self.id)
     const taken = new Set(others.flatMap(({ shards }) => shards))
     for (const log of this.#open) if (taken.has(log.shard)) void log.compare()
-    const all = Array.from({ length: this.#shards }, (_, shard) => shard)
+    const all = Array.from({ length: this.shards }, (_, shard) => shard)
     return { members, free: this.#members.hasListened ? all.filter((shard) => !taken.has(shard)) : [] }
   }
 
@@ -237,16 +237,16 @@ export class JetStreamStore implements ClusterStore {
 
   async #agree(signal: AbortSignal | undefined): Promise<void> {
     const subjects = [this.#brokers.subjectOf('task', '*', '*', '*'), this.#brokers.subjectOf('part', '*', '*')]
-    const metadata = { shards: String(this.#shards), version: String(VERSION) }
+    const metadata = { shards: String(this.shards), version: String(VERSION) }
     const { config } = await this.#brokers.stream(this.#tasks, { subjects, metadata, allow_msg_ttl: true }, signal)
     const [version, shards] = [Number(config.metadata?.version), Number(config.metadata?.shards)]
     if (version > VERSION) {
       const text = `the streams of the cluster have version ${version}, and this process knows up to ${VERSION}: install the version of dramatis that the other processes run, or a later one.`
       throw new ClusterVersionError(text, { got: version, accepted: VERSION })
     }
-    if (shards === this.#shards) return
-    const text = `the cluster has ${shards} shards and this process says ${this.#shards}: their number stays as it was at the first start. Set cluster.shards to ${shards}.`
-    throw new ClusterShardsDifferError(text, { path: 'cluster.shards', got: this.#shards, accepted: shards })
+    if (shards === this.shards) return
+    const text = `the cluster has ${shards} shards and this process says ${this.shards}: their number stays as it was at the first start. Set cluster.shards to ${shards}.`
+    throw new ClusterShardsDifferError(text, { path: 'cluster.shards', got: this.shards, accepted: shards })
   }
 
   /**

@@ -106,7 +106,7 @@ interface Said {
 }
 
 export class PostgresStore implements ClusterStore {
-  readonly #shards: number
+  readonly shards: number
   readonly #database: Database
   readonly #writes: Writes
   readonly #takes = new Together((logs: readonly PostgresLog[]) => this.#take(logs))
@@ -122,7 +122,7 @@ export class PostgresStore implements ClusterStore {
   #forgetting: NodeJS.Timeout | undefined
 
   constructor({ url, name = 'default', shards = 16, durability, times, keep, warn }: PostgresStoreOptions) {
-    this.#shards = shards
+    this.shards = shards
     this.#days = keep?.days ?? DEFAULT_DAYS
     this.#warn = warn ?? ((text) => process.emitWarning(text, 'DramatisWarning'))
     this.#database = new Database({
@@ -147,7 +147,7 @@ export class PostgresStore implements ClusterStore {
         this.#warn(`what was said before the failover is not said again: ${describe(error)}`),
       )
     }
-    await this.#database.join(self, this.#shards, signal)
+    await this.#database.join(self, this.shards, signal)
     this.#forgetting = setInterval(() => void this.#forget(), FORGET_MS).unref()
     void this.#forget()
   }
@@ -156,8 +156,8 @@ export class PostgresStore implements ClusterStore {
     const { timeline, options } = this.#database
     const { suspectMs, ttlMs } = options.times
     const [shards, members] = await Promise.all([
-      this.#database.ask<ShardRow>(VIEW, [this.#cluster, this.#shards, suspectMs, ttlMs, this.#database.id]),
-      this.#database.ask<MemberRow>(MEMBERS, [this.#cluster, this.#shards, suspectMs, ttlMs]),
+      this.#database.ask<ShardRow>(VIEW, [this.#cluster, this.shards, suspectMs, ttlMs, this.#database.id]),
+      this.#database.ask<MemberRow>(MEMBERS, [this.#cluster, this.shards, suspectMs, ttlMs]),
     ])
     await this.#tellOfCuts(shards.rows, timeline)
     const claims = new Map(shards.rows.map(({ shard, claim }) => [shard, claim]))

@@ -310,7 +310,7 @@ t.test('an unknown run is refused with the ids that are near, and a damaged log 
   const path = join(folderOf(t), 'log')
   await answered(t, path)
   t.match(await replayed('on', '--log', path), { code: 2, stdout: '', stderr: /UNKNOWN_RUN.*Did you mean "one"\?/ })
-  t.match(await replayed('one'), { code: 2, stderr: /required option '--log <folder>'/ })
+  t.match(await replayed('one'), { code: 2, stderr: /required option '--log <folder or url>'/ })
   const file = join(path, readdirSync(path).find((name) => name.endsWith('.log'))!)
   const bytes = readFileSync(file)
   bytes.fill(0xff, 8, 16) // in the header of the segment
@@ -444,7 +444,7 @@ t.test('a folder without a log is refused', async (t) => {
   mkdirSync(join(folder, 'empty'))
   t.match(await traced('x', '--log', join(folder, 'empty')), { code: 2, stderr: /is no log.*stateManagement\.path/ })
   t.match(await traced('x', '--log', join(folder, 'none')), { code: 2, stderr: /cannot be read.*ENOENT/ })
-  t.match(await traced('x'), { code: 2, stderr: /required option '--log <folder>'/ })
+  t.match(await traced('x'), { code: 2, stderr: /required option '--log <folder or url>'/ })
 })
 
 t.test('secrets of the environment are not printed', async (t) => {

@@ -6,6 +6,8 @@ import type { DramatisError } from '../../shared/errors.ts'
 import type { LogStore } from '../store/log-files.ts'
 
 export interface ClusterStore {
+  /** Number of shards that it was made for: a team on it has as many. */
+  readonly shards?: number
   /**
    * From now on this process is a member, until `leave` or until it has been silent for too long. Refuses an engine
    * that cannot keep the promises below.

@@ -51,7 +51,7 @@ export interface ClusterOptions {
   name?: string
   /**
    * Number of shards, fixed at the first start: a shard is the team with a log of its own, and 16 to 64 are enough for
-   * most. Default: 16.
+   * most. Default: as many as `store` has, else 16.
    */
   shards?: number
   /** 'replicated' refuses a database that answers before a synchronous standby has what was written. */
@@ -295,12 +295,12 @@ export class ClusterTeam<Team extends TeamRuntime = TeamRuntime> implements Asyn
 
   constructor(options: Options, parts: ClusterParts<Team>) {
     checkCluster(options.cluster, 'cluster')
-    const { url, store, shards = DEFAULT_SHARDS } = options.cluster
+    const { url, store } = options.cluster
     if ((url === undefined) === (store === undefined))
       throw refusedAs('cluster', url === undefined ? 'neither url nor store' : 'url and store', 'one of the two')
-    refuseWhatNeedsOneProcess(options)
+    this.#shards = shardsIn(options.cluster)
+    refuseWhatNeedsOneProcess(options, this.#shards)
     this.#options = options
-    this.#shards = shards
     this.#parts = parts
     this.pattern = parts.team(undefined) // what is wrong with it is said at once
     this.#key = keyOf(options.cluster)
@@ -564,9 +564,22 @@ function sentOptions<T>(options: ClusterRunOptions<T>): SentOptions {
   return sent
 }
 
+function shardsIn({ shards, store }: ClusterOptions): number {
+  const there = store?.shards ?? shards ?? DEFAULT_SHARDS
+  if (there === (shards ?? there)) return there
+  throw refusedAs(
+    'cluster.shards',
+    `${shards}`,
+    `${there}`,
+    'cluster.store was made for so many: leave cluster.shards out.',
+  )
+}
+
 /** Refuses what a cluster cannot promise: it would hold for each process alone, and nobody would see that. */
-function refuseWhatNeedsOneProcess({ cluster, budget, tenants, enableBlackboard, stateManagement }: Options): void {
-  const { shards = DEFAULT_SHARDS } = Object(cluster) as ClusterOptions
+function refuseWhatNeedsOneProcess(
+  { budget, tenants, enableBlackboard, stateManagement }: Options,
+  shards: number,
+): void {
   const [place] = ['path', 'store'].filter((key) => Reflect.has(Object(stateManagement), key))
   if (place)
     throw refusedAs(`stateManagement.${place}`, 'a place of the log', 'none beside cluster', 'The engine has the logs.')
