@@ -267,12 +267,13 @@ export class ClusterProcess {
     this.view = view
     for (const look of [...this.#lookers]) look(view)
     for (const id of this.#leavers) if (!members.some((member) => member.id === id)) this.#leavers.delete(id)
-    const stay = members.flatMap(({ id }) => (this.#leavers.has(id) ? [] : [id])).sort()
+    const stay = members.filter(({ id }) => !this.#leavers.has(id))
     const processes = Math.max(1, stay.length)
     this.#options.live(processes)
-    // the first have one more: with as much for all, the last to come would have none
-    const isMore = stay.indexOf(this.id) < this.#options.shards % processes
-    const share = Math.floor(this.#options.shards / processes) + Number(isMore)
+    const [most, least] = [Math.ceil, Math.floor].map((round) => round(this.#options.shards / processes))
+    const isLacking = stay.some(({ id, shards }) => id !== this.id && shards.length < least!)
+    // with the most for all, the last to come could have none; with the least, a shard would have nobody
+    const share = isLacking ? least! : most!
     const kept = [...this.#held].flatMap(([shard, { leaving }]) => (leaving ? [] : [shard]))
     const room = share - kept.length - this.#opening.size
     const all = members.map(({ id }) => id).join()
