@@ -36,6 +36,8 @@ export type {
   ClusterTeam,
 } from './runtime/cluster/cluster-team.ts'
 export type { ClusterLooks, ClusterRuns } from './runtime/cluster/looks.ts'
+export type { StoredPart } from './mailbox/stored-parts.ts'
+export type { ToldMessage, ToldPart } from './runtime/runs/told-events.ts'
 export {
   type ClusterTeamOptions,
   createTeam,

@@ -10,6 +10,7 @@ import type { Run } from './run.ts'
  * a large image is not written again for each message that has it.
  */
 
+/** A part of a message as JSON has it. */
 export type ToldPart = MessagePart | (Omit<Exclude<MessagePart, { type: 'text' }>, 'data'> & StoredPart)
 
 export const MEDIA: ReadonlySet<unknown> = new Set(['image', 'audio', 'file'])
@@ -23,6 +24,7 @@ export function toldPart(part: MessagePart): ToldPart {
   return { ...fields, ...stored }
 }
 
+/** A message as JSON has it: a part whose bytes are stored once has their hash in their place. */
 export type ToldMessage = Omit<AgentMessage, 'parts'> & { parts?: ToldPart[] }
 
 export function toldMessage(message: AgentMessage): ToldMessage {
