@@ -1,8 +1,9 @@
-/** What a log on PostgreSQL costs, over one in files that is flushed: runs, appends, and the wake-up of another process. */
+/** What a log on PostgreSQL, and on JetStream, costs over one in files that is flushed: runs, appends, wake-ups. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PostgresServer, postgresFolder } from '../examples/cluster-demo/postgres-server.ts'
+import { NatsBrokers, natsServer, WHY_NOT } from '../test/jetstream/nats-brokers.ts'
 import { atLeast, type Benchmark, type Detail } from './benchmark.ts'
 import { runProgram } from './child.ts'
 import type { Measured, Place } from './programs/kept-log.ts'
@@ -10,6 +11,7 @@ import { median } from './statistics.ts'
 
 const FIGURE = 'durable runs on PostgreSQL over files'
 const ROUNDS = 5
+const PLACES: readonly Place[] = ['files', 'postgres', 'jetstream']
 
 export const b26: Benchmark<typeof FIGURE> = {
   id: 'B26',
@@ -21,29 +23,37 @@ export const b26: Benchmark<typeof FIGURE> = {
     if (!bin) return { ratios: { [FIGURE]: [] }, details: [], notes: ['PostgreSQL is not installed here'] }
     const folder = mkdtempSync(join(tmpdir(), 'dramatis-bench-'))
     const server = await PostgresServer.start(bin, ['fsync=on'])
-    const rounds: Record<Place, Measured[]> = { files: [], postgres: [] }
+    const program = natsServer()
+    const brokers = program ? await NatsBrokers.start(program) : undefined
+    const rounds: Record<Place, Measured[]> = { files: [], postgres: [], jetstream: [] }
     try {
-      for (let round = 0; round < ROUNDS; round++)
-        for (const place of ['files', 'postgres'] as const) {
-          const at = place === 'files' ? join(folder, String(round)) : server.url
+      for (let round = 0; round < ROUNDS; round++) {
+        const measure = async (place: Place, at: string) =>
           rounds[place].push(await runProgram<Measured>('kept-log', [place, at, `bench ${round}`]))
-        }
+        await measure('files', join(folder, String(round)))
+        await measure('postgres', server.url)
+        if (brokers) await measure('jetstream', brokers.url)
+      }
     } finally {
+      await brokers?.remove()
       await server.remove()
       rmSync(folder, { recursive: true, force: true })
     }
     const runs = rounds.files.map(({ runs }, round) => rounds.postgres[round]!.runs / runs)
     return {
       ratios: { [FIGURE]: runs },
-      details: (['files', 'postgres'] as const).flatMap((place) => detailsOf(place, rounds[place])),
-      notes: ['fsync is on in both; the server shares the machine'],
+      details: PLACES.flatMap((place) => (rounds[place].length > 0 ? detailsOf(place, rounds[place]) : [])),
+      notes: [
+        'files and PostgreSQL flush each; three brokers of NATS have each in memory of the machine; all share it',
+        ...(brokers ? [] : [`JetStream is not measured: ${WHY_NOT}`]),
+      ],
     }
   },
 }
 
 function detailsOf(place: Place, rounds: readonly Measured[]): Detail[] {
   const middle = (of: (round: Measured) => number) => median(rounds.map(of))
-  const woken = place === 'postgres' ? middle(({ wokenMs }) => wokenMs) * 1_000 : undefined
+  const woken = place === 'files' ? undefined : middle(({ wokenMs }) => wokenMs) * 1_000
   return [
     { label: `${place}: runs`, value: middle(({ runs }) => runs), unit: '/s' },
     { label: `${place}: 4 KB, one at a time`, value: middle(({ single }) => single), unit: '/s' },

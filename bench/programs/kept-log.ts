@@ -1,18 +1,20 @@
 /**
- * How fast a durable log is in files that are flushed, and on PostgreSQL: appends, runs of a team, and the wake-up of
- * another process.
+ * How fast a durable log is in files that are flushed, on PostgreSQL and on JetStream: appends, runs of a team, and the
+ * wake-up of another process.
  *
- *   kept-log.js files <folder> | kept-log.js postgres <url> <cluster>
+ *   kept-log.js files <folder> | kept-log.js postgres|jetstream <url> <cluster>
  */
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { createTeam } from 'dramatis'
+import { JetStreamStore } from '../../src/jetstream/index.ts'
 import { PostgresStore } from '../../src/postgres/index.ts'
+import type { ClusterStore } from '../../src/runtime/cluster/cluster-store.ts'
 import { FileStore } from '../../src/runtime/store/file-store.ts'
 import type { LogStore } from '../../src/runtime/store/log-files.ts'
 import { median } from '../statistics.ts'
 
-export type Place = 'files' | 'postgres'
+export type Place = 'files' | 'postgres' | 'jetstream'
 
 export interface Measured {
   /** Runs a second of a team with 32 open. */
@@ -31,10 +33,11 @@ const OPEN = 32
 const WAKES = 200
 
 const [place = '', at = '', cluster = 'bench'] = process.argv.slice(2)
-const stores: PostgresStore[] = []
+const stores: ClusterStore[] = []
 
-async function joined(name: string, told: () => void = () => {}): Promise<PostgresStore> {
-  const store = new PostgresStore({ url: at, name, shards: 1 })
+async function joined(name: string, told: () => void = () => {}): Promise<ClusterStore> {
+  const options = { url: at, name, shards: 1 }
+  const store = place === 'postgres' ? new PostgresStore(options) : new JetStreamStore(options)
   await store.join({ id: randomUUID() }, told)
   stores.push(store)
   return store

@@ -4,10 +4,11 @@ import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { PostgresServer, postgresFolder } from '../../examples/cluster-demo/postgres-server.ts'
 import type { Digest } from '../../src/index.ts'
-import { DigestFold, missingWords } from '../../src/service/digest/digest-fold.ts'
+import { DigestFold, missingWords, takeoverWords } from '../../src/service/digest/digest-fold.ts'
 import { ClusterSource } from '../../src/service/terminal/cluster-source.ts'
 import { remoteSource } from '../../src/service/terminal/source.ts'
 import { showTop } from '../../src/service/terminal/top.ts'
+import { inBrowser, open } from '../dashboard/browser.ts'
 import { FakeTerminal } from '../terminal/fake-terminal.ts'
 import { Haunted, haunting } from './haunted.ts'
 import { idAt, type Served, served, sharedBy } from './served.ts'
@@ -83,14 +84,42 @@ t.test('one live view of all processes', { skip: !bin && 'no PostgreSQL is insta
     await until(() => fold.processes.length === 2 && fold.processes.every(({ shards }) => shards.length === 2))
     await until(() => missingWords(fold.processes) === '')
     const its = fold.processes.find(({ name }) => name.endsWith(`:${child.pid}`))!
-    const seen = lines.length
+    const [seen, before] = [lines.length, fold.takeovers.length]
     child.kill('SIGKILL')
     await until(() => fold.processes.length === 1 && missingWords(fold.processes) === '')
     const missing = lines.slice(seen).flatMap(({ processes = [] }) => processes.flatMap((each) => each.missing))
     t.same(new Set(missing), new Set(its.shards))
+    const here = fold.processes[0]!.name
+    const words = fold.takeovers
+      .slice(0, fold.takeovers.length - before)
+      .map(takeoverWords)
+      .sort()
+    t.same(
+      words,
+      its.shards.map((shard) => `shard ${shard} went from ${its.name} to ${here}`),
+    )
     const runId = Array.from({ length: 100 }, (_, i) => `${i}`).find((id) => its.shards.includes(one.team.shardOf(id)))!
     await one.team.execute('slow', { runId })
     await until(() => fold.runs.get(runId)?.status === 'finished')
+  })
+
+  await t.test('the page lists the processes, and what one took of another', inBrowser, async (t) => {
+    const one = await served(t, { url, name: 'page' }, { authorize: () => ({ id: 'ann', may: ['watch' as const] }) })
+    const options = JSON.stringify({ url, name: 'page' })
+    const child = fork(PROGRAM, [options], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
+    t.teardown(() => child.kill('SIGKILL'))
+    const { page } = await open(t, `${one.server.url}/#/team`)
+    const rows = page.getByRole('region', { name: 'Processes' }).getByRole('listitem')
+    await rows
+      .filter({ hasText: /:\d+ shards \d(-|, )\d/ })
+      .nth(1)
+      .waitFor()
+    child.kill('SIGKILL')
+    await rows.filter({ hasText: `${process.pid} shards 0-3` }).waitFor()
+    await rows
+      .filter({ hasText: new RegExp(`shard \\d went from \\S+:${child.pid} to \\S+:${process.pid}`) })
+      .nth(1)
+      .waitFor()
   })
 
   await t.test('what cannot be reached is named, on the screen too', async (t) => {

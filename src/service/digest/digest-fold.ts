@@ -98,6 +98,7 @@ const newRun = (id: string): FoldedRun => ({
 const REQUESTS: ReadonlySet<number> = new Set([MESSAGE_TYPES.indexOf('request'), MESSAGE_TYPES.indexOf('delegate')])
 const TYPE_BITS = 7
 const MODEL = 0
+const MOST_TAKEOVERS = 100
 
 export class DigestFold {
   /** `start`, `end`: of the turn that had the message; NaN as long as there is none. `n`: number of the message. */
@@ -113,6 +114,9 @@ export class DigestFold {
   waits: readonly Wait[] = []
   /** Members of the cluster of a team over several processes. */
   processes: readonly DigestProcess[] = []
+  /** Shards that went from one of them to another since the first line, the last one first. */
+  readonly takeovers: Takeover[] = []
+  readonly #owners = new Map<number, string>()
   deadLetters = 0
   /** Name of the team's log; null as long as no line has said it. */
   log: string | null = null
@@ -155,7 +159,7 @@ export class DigestFold {
     if (line.call) this.#called(line, line.call)
     if (line.agent) this.#figures(line.agent)
     if (line.waits) this.waits = line.waits
-    if (line.processes) this.processes = line.processes
+    if (line.processes) this.#noteOwners(line.processes, line.at)
     for (const fact of line.facts ?? []) this.#fact(fact)
     if (line.deadLetters !== undefined) this.deadLetters = line.deadLetters
     this.#bound()
@@ -405,6 +409,19 @@ export class DigestFold {
   }
 
   /** Drops the oldest of what is kept in numbers. */
+  #noteOwners(processes: readonly DigestProcess[], at: number): void {
+    this.processes = processes
+    for (const { name, shards } of processes) {
+      if (name === '') continue
+      for (const shard of shards) {
+        const from = this.#owners.get(shard)
+        if (from !== undefined && from !== name) this.takeovers.unshift({ at, shard, from, to: name })
+        this.#owners.set(shard, name)
+      }
+    }
+    this.takeovers.splice(MOST_TAKEOVERS)
+  }
+
   #bound(): void {
     const most = this.#mostRows
     if (most === Number.POSITIVE_INFINITY) return
@@ -433,6 +450,30 @@ export class DigestFold {
       forget(turnRows, this.turns.dropped)
     }
   }
+}
+
+/** A shard that another process has taken. */
+export interface Takeover {
+  /** Epoch ms at which it was seen. */
+  readonly at: number
+  readonly shard: number
+  /** Host and pid; '' for nobody. */
+  readonly from: string
+  readonly to: string
+}
+
+export const takeoverWords = ({ shard, from, to }: Takeover): string =>
+  `shard ${shard} went from ${from || 'nobody'} to ${to || 'nobody'}`
+
+/** Returns numbers in order as text: `0-3, 8`. */
+export function rangesOf(numbers: readonly number[]): string {
+  const ranges: [first: number, last: number][] = []
+  for (const number of numbers) {
+    const range = ranges.at(-1)
+    if (range?.[1] === number - 1) range[1] = number
+    else ranges.push([number, number])
+  }
+  return ranges.map(([first, last]) => (first === last ? `${first}` : `${first}-${last}`)).join(', ') || '-'
 }
 
 /** Says what of a team over several processes cannot be seen now; '' if nothing is missing. */

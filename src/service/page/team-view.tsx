@@ -3,7 +3,7 @@ import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { span } from '../../runtime/views/slow.ts'
 import { grouped } from '../../shared/text.ts'
-import type { FoldedAgent } from '../digest/digest-fold.ts'
+import { type FoldedAgent, rangesOf, takeoverWords } from '../digest/digest-fold.ts'
 import { toldWaits } from '../digest/moment.ts'
 import { type Deadlock, deadlocksOf, undecided } from '../pictures/deadlocks.ts'
 import { AgentDetail } from './agent-detail.tsx'
@@ -149,6 +149,7 @@ export function TeamView(): JSX.Element {
                 choose={() => setChosen(deadlock.key)}
               />
             ))}
+            <Processes />
             {agent === undefined && deadlocks.length === 0 && (
               <p class="empty">{slowNow().length === 0 && 'Nobody is stuck. '}Choose an agent to see what it does.</p>
             )}
@@ -165,6 +166,35 @@ export function TeamView(): JSX.Element {
       </div>
       <AgentTable />
     </div>
+  )
+}
+
+const MOST_TAKEOVERS = 5
+
+/** Who has the shards of a team over several processes, and what went from one of them to another. */
+function Processes(): JSX.Element | null {
+  const { processes, takeovers } = live()
+  if (processes.length === 0) return null
+  return (
+    <section aria-label="Processes">
+      <h3>Processes</h3>
+      <ul class="plain">
+        {processes.map(({ name, shards, why }) => (
+          <li key={name}>
+            <Words text={name || 'nobody'} most={80} />{' '}
+            <span class="dim">
+              shards {rangesOf(shards)}
+              {why !== undefined && ` (${why})`}
+            </span>
+          </li>
+        ))}
+        {takeovers.slice(0, MOST_TAKEOVERS).map((takeover) => (
+          <li key={`${takeover.at} ${takeover.shard}`} class="dim">
+            {clock(takeover.at, now.value)} {takeoverWords(takeover)}
+          </li>
+        ))}
+      </ul>
+    </section>
   )
 }
 

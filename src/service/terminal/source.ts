@@ -21,6 +21,7 @@ import { SseFrames } from '../../shared/answers.ts'
 import { environment } from '../../shared/environment.ts'
 import { unlessAborted } from '../../shared/on-abort.ts'
 import { own } from '../../shared/values.ts'
+import type { Takeover } from '../digest/digest-fold.ts'
 import { loadEnv, loadTeamFile } from '../shared/load-team-file.ts'
 import { withoutEvents } from '../shared/progress.ts'
 import type { Print } from '../shared/screen.ts'
@@ -379,15 +380,8 @@ export interface Talk {
   stop(): Promise<void>
 }
 
-/** A shard that another process has taken. */
-export interface Move {
-  /** Epoch ms at which it was seen. */
-  readonly at: number
-  readonly shard: number
-  /** Names of processes; '' for nobody. */
-  readonly from: string
-  readonly to: string
-  /** Times that it was taken. */
+export interface Move extends Takeover {
+  /** Times that the shard was taken. */
   readonly taken: number
 }
 

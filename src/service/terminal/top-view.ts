@@ -4,7 +4,15 @@ import type { Wait } from '../../runtime/views/digest-line.ts'
 import { isSlow, type Judged, slowSentence, span, stateOf, troublesIn } from '../../runtime/views/slow.ts'
 import { grouped } from '../../shared/text.ts'
 import { own } from '../../shared/values.ts'
-import { type DigestFold, type FoldedAgent, type FoldedRun, missingWords } from '../digest/digest-fold.ts'
+import {
+  type DigestFold,
+  type FoldedAgent,
+  type FoldedRun,
+  missingWords,
+  rangesOf,
+  type Takeover,
+  takeoverWords,
+} from '../digest/digest-fold.ts'
 import { newestTurns, toldWaits } from '../digest/moment.ts'
 import { oneLine } from '../shared/failure.ts'
 import type { ClusterSight } from './source.ts'
@@ -334,10 +342,15 @@ function letterLines({ facts }: DigestFold, now: number): string[] {
 // ---- processes of a cluster
 
 /** Returns the lines of the processes. `cluster`: what the engine tells, if it is looked at. */
-export function processLines({ processes }: DigestFold, cluster: ClusterSight | undefined, now: number): string[] {
+export function processLines(
+  { processes, takeovers }: DigestFold,
+  cluster: ClusterSight | undefined,
+  now: number,
+): string[] {
   if (!cluster) {
+    if (processes.length === 0) return ['the team has this process alone']
     const shown = processes.map(({ name, shards }) => [name || 'nobody', rangesOf(shards)])
-    return shown.length > 0 ? table(['process', 'shards'], shown) : ['the team has this process alone']
+    return [...table(['process', 'shards'], shown), '', ...moveLines(takeovers, now)]
   }
   const { members, shards, moves, failure } = cluster
   const openOf = (held: readonly number[]) =>
@@ -351,25 +364,19 @@ export function processLines({ processes }: DigestFold, cluster: ClusterSight | 
     ...(failure === undefined ? [] : [`! as it was: ${failure}`]),
     ...table(['process', 'node', 'version', 'open runs', 'shards'], rows),
     '',
-    ...moves.map(({ at, shard, from, to, taken }) => {
-      return `${span(now - at)} ago  shard ${shard} went from ${from || 'nobody'} to ${to || 'nobody'} (taken ${taken} times)`
-    }),
-    ...(moves.length === 0 ? ['no shard was taken since this screen was opened'] : []),
+    ...moveLines(moves, now),
   ]
 }
 
-const SHORT_ID = 8
-
-/** Returns numbers in order as text: `0-3, 8`. */
-function rangesOf(numbers: readonly number[]): string {
-  const ranges: [first: number, last: number][] = []
-  for (const number of numbers) {
-    const range = ranges.at(-1)
-    if (range?.[1] === number - 1) range[1] = number
-    else ranges.push([number, number])
-  }
-  return ranges.map(([first, last]) => (first === last ? `${first}` : `${first}-${last}`)).join(', ') || '-'
+function moveLines(moves: readonly (Takeover & { readonly taken?: number })[], now: number): string[] {
+  if (moves.length === 0) return ['no shard was taken since this screen was opened']
+  return moves.map((move) => {
+    const times = move.taken === undefined ? '' : ` (taken ${move.taken} times)`
+    return `${span(now - move.at)} ago  ${takeoverWords(move)}${times}`
+  })
 }
+
+const SHORT_ID = 8
 
 function keyLine({ view, sort, note, team, isOfCluster }: TopState): string {
   if (note !== '') return note

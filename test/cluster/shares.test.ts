@@ -1,0 +1,111 @@
+/** How processes share shards: by a model in memory of the engine, and a clock that the test moves. */
+import fc from 'fast-check'
+import t from 'tap'
+import type { ClusterStore, ShardLog } from '../../src/runtime/cluster/cluster-store.ts'
+import { ClusterProcess, type Shard } from '../../src/runtime/cluster/process.ts'
+import { LogHeldError } from '../../src/shared/errors.ts'
+import { virtualClock } from '../../src/testing.ts'
+import { silent } from '../kit/team.ts'
+
+/** Processes of one cluster. Each shard has the process that opened it last, until that closes it. */
+class Cluster {
+  readonly clock: ReturnType<typeof virtualClock>
+  readonly processes = new Map<string, ClusterProcess>()
+  readonly owners = new Map<number, string>()
+  readonly #shards: number
+  /** Times that a shard was opened. */
+  opened = 0
+
+  constructor(shards: number, seed: number) {
+    this.#shards = shards
+    this.clock = virtualClock({ seed })
+  }
+
+  async join(id: string): Promise<void> {
+    const store: ClusterStore = {
+      join: async () => {},
+      view: async () => ({
+        members: Array.from(this.processes.keys(), (of) => ({ id: of, host: '', pid: 1, shards: this.heldBy(of) })),
+        free: Array.from({ length: this.#shards }, (_, shard) => shard).filter((shard) => !this.owners.has(shard)),
+      }),
+      log: (shard) => ({ shard, state: 'open', lost: undefined }) as ShardLog,
+      submit: async () => 'fresh',
+      take: async () => [],
+      settle: async () => {},
+      outcome: async () => undefined,
+      tell: () => {},
+      leave: async () => void this.processes.delete(id),
+    }
+    const hold = ({ shard }: ShardLog): Shard => ({
+      start: async () => {
+        if (this.owners.has(shard)) throw new LogHeldError(`shard ${shard} has an owner`)
+        this.owners.set(shard, id)
+        this.opened += 1
+      },
+      settle: async () => undefined,
+      close: async () => void (this.owners.get(shard) === id && this.owners.delete(shard)),
+    })
+    const { clock } = this
+    const live = () => {}
+    const options = { store, shards: this.#shards, id, handOverMs: 0, clock, logger: silent, hold, heard: live, live }
+    const process = new ClusterProcess(options)
+    this.processes.set(id, process)
+    await process.start()
+  }
+
+  heldBy(id: string): number[] {
+    return [...this.owners].flatMap(([shard, owner]) => (owner === id ? [shard] : []))
+  }
+
+  /** Lets all look at the cluster until that changes nothing. */
+  async settle(): Promise<void> {
+    for (let before = -1; before !== this.opened; ) {
+      before = this.opened
+      await this.clock.advance(5_000)
+    }
+  }
+
+  async end(): Promise<void> {
+    const all = [...this.processes.values()].map((process) => process.close())
+    await this.clock.advance(5_000)
+    await Promise.all(all)
+  }
+}
+
+type Change = { joins: number } | { leaves: number }
+
+t.test('each process has its share, and only what another lacks is taken from one', async (t) => {
+  const shards = fc.integer({ min: 1, max: 12 })
+  const id = fc.integer({ min: 0, max: 5 })
+  const changes = fc.array(fc.oneof(fc.record({ joins: id }), fc.record({ leaves: id })), {
+    minLength: 2,
+    maxLength: 8,
+  })
+  await fc.assert(
+    fc.asyncProperty(shards, changes, fc.integer(), async (shards, changes: Change[], seed) => {
+      const cluster = new Cluster(shards, seed)
+      for (const change of changes) {
+        const [of, joins] = 'joins' in change ? [`p${change.joins}`, true] : [`p${change.leaves}`, false]
+        if (joins === cluster.processes.has(of)) continue
+        const before = new Map(cluster.owners)
+        const leaving = joins ? cluster.join(of) : cluster.processes.get(of)!.close()
+        await cluster.clock.advance(0)
+        await cluster.settle()
+        await leaving
+        const held = Array.from(cluster.processes.keys(), (each) => cluster.heldBy(each).length)
+        if (held.length === 0) continue
+        const [least, most] = [Math.floor(shards / held.length), Math.ceil(shards / held.length)]
+        t.equal(cluster.owners.size, shards, 'each shard has an owner')
+        t.ok(Math.max(...held) <= most && Math.min(...held) >= least, `${held} of ${shards}`)
+        for (const each of cluster.processes.keys()) {
+          const had = [...before].flatMap(([shard, owner]) => (owner === each ? [shard] : []))
+          const kept = had.filter((shard) => cluster.owners.get(shard) === each).length
+          const keeps = joins && least > 0 ? least : had.length // with none for each, who joins has to wait
+          t.ok(each === of || kept >= Math.min(had.length, keeps), `${each} keeps ${kept} of ${had.length}`)
+        }
+      }
+      await cluster.end()
+    }),
+    { numRuns: 200 },
+  )
+})
