@@ -2,7 +2,7 @@
 import type { BlackboardEntry } from '../../blackboard/entry.ts'
 import { systemClock } from '../../shared/clock.ts'
 import { ClusterUnreachableError, ConfigurationError, describe, UnknownRunError } from '../../shared/errors.ts'
-import { anyAborted } from '../../shared/on-abort.ts'
+import { anyAborted, unlessAborted } from '../../shared/on-abort.ts'
 import { checkRunFilter, type RunFilter, type RunSummary } from '../runs/run.ts'
 import { toldMessage } from '../runs/told-events.ts'
 import type { OrchestrationTrace } from '../runs/trace.ts'
@@ -73,7 +73,7 @@ export async function lookAnywhere<Of extends keyof ClusterLooks>(
       try {
         const member = (await door.members()).find(({ shards }) => shards.includes(shard))
         const answer = door.held.has(shard)
-          ? await lookedAt(door.held.get(shard), asked)
+          ? await unlessAborted(signal, lookedAt(door.held.get(shard), asked))
           : member && member.id !== door.id && (await door.askMember(member, LOOK, asked, signal))
         if (answer) return (answer as { value: ClusterLooks[Of] }).value
         owner = member?.id
@@ -131,8 +131,7 @@ export async function runsAnywhere(
     }
   }
   const others = (await door.members()).filter(({ id }) => id !== door.id)
-  const parts = await Promise.all([runsHere(door, filter), ...others.map(ask)])
-  signal.throwIfAborted()
+  const parts = await unlessAborted(signal, Promise.all([runsHere(door, filter), ...others.map(ask)]))
   const byId = new Map(parts.flatMap(({ runs }) => runs.map((run) => [run.id, run]))) // a shard may move meanwhile
   const runs = [...byId.values()].sort((one, other) => other.startedAt - one.startedAt || one.shard - other.shard)
   const told = new Set(parts.flatMap((part) => part.shards))
