@@ -22,7 +22,7 @@ const waitingAtATime = 2
 const mostlyWaits = /test\/(cluster|postgres|jetstream)\// // for leases, databases and brokers
 const holdsTheLongest = /test\/(restarts|examples|docs|dashboard|durability|simulation|service|replay)\// // begins first
 /** A second Node changes nothing in them: the page of the dashboard, faults of databases and brokers, programs of pages. */
-const onOneNode = /test\/(dashboard|docs|jetstream|postgres|cluster\/(nemesis|takeover|handoff|deploy))\b/
+const onOneNode = /test\/(dashboard|docs|jetstream|postgres|cluster\/(nemesis|takeover|deploy))\b/
 const tailLines = 40
 
 const { values, positionals } = parseArgs({

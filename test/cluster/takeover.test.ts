@@ -1,4 +1,7 @@
-/** Streams and answers over the death of a run's owner: nothing is missing, nothing comes twice. */
+/**
+ * Over the death of a run's owner, in streams and answers, nothing is missing, and nothing comes twice. A conversation that
+ * is handed on in one process goes on from another, and its speaker outlives its process.
+ */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -6,23 +9,32 @@ import t, { type Test } from 'tap'
 import type { ClusterOptions } from '../../src/index.ts'
 import { howMany } from '../how-many.ts'
 import { type Engine, engines } from './engines.ts'
+import { handingDesk } from './handing-desk.ts'
 import { type Served, served } from './served.ts'
 
-const PROGRAM = fileURLToPath(new URL('./served-member.js', import.meta.url))
+const programAt = (file: string) => fileURLToPath(new URL(file, import.meta.url))
+const SERVED = programAt('./served-member.js')
+const HANDING = programAt('./handing-member.js')
 
 /** A member in a process of its own. */
 class Child {
   readonly #cluster: ClusterOptions
+  readonly #program: string
   #process: ChildProcess | undefined
 
-  constructor(t: Test, cluster: ClusterOptions) {
+  constructor(t: Test, cluster: ClusterOptions, program = SERVED) {
     this.#cluster = cluster
+    this.#program = program
     t.teardown(() => this.#process?.kill('SIGKILL'))
   }
 
   async run(): Promise<void> {
-    this.#process = fork(PROGRAM, [JSON.stringify(this.#cluster)])
+    this.#process = fork(this.#program, [JSON.stringify(this.#cluster)])
     await once(this.#process, 'message')
+  }
+
+  get pid(): number {
+    return this.#process!.pid!
   }
 
   async held(): Promise<readonly number[]> {
@@ -41,6 +53,39 @@ class Child {
     await ended
   }
 }
+
+for (const engine of engines)
+  t.test(`a conversation that is handed on lives on, on ${engine.name}`, { skip: engine.skip }, async (t) => {
+    const { urls, remove } = await engine.start('desk', 1)
+    t.teardown(remove)
+    const cluster = { url: urls[0]!, name: 'desk' }
+    const team = handingDesk(cluster)
+    t.teardown(() => team.close())
+    await team.start()
+    const other = new Child(t, cluster, HANDING)
+    await other.run()
+    while (team.held.size === 0 || (await other.held()).length === 0) await new Promise(setImmediate)
+
+    const held = await other.held()
+    let threadId = 'ann'
+    for (let i = 0; !held.includes(team.shardOf(threadId)); i++) threadId = `ann ${i}`
+    const say = (query: string) => team.execute(query, { threadId })
+    const first = await say('My invoice is wrong.')
+    t.match(first, { success: true, speaker: 'billing', finalOutput: `billing at ${other.pid} after 2` })
+    t.match(await say('And this one?'), { speaker: 'billing', finalOutput: `billing at ${other.pid} after 3` })
+
+    const run = await team.launch('Please refund it.', { threadId })
+    let questionId: string | undefined
+    while (questionId === undefined) questionId = (await run.questions())[0]?.questionId
+    await other.kill()
+    await run.answer(questionId, 'yes')
+    t.match(await run.result(), {
+      success: true,
+      speaker: 'billing',
+      finalOutput: new RegExp(`billing at ${process.pid}: .*yes`),
+    })
+    t.match(await say('Thanks.'), { speaker: 'billing' })
+  })
 
 // the nemesis takes shards over on each engine
 for (const engine of engines.slice(0, howMany(1, engines.length)))
