@@ -1,11 +1,15 @@
 /** What JetStream does in ways that would cost a task or an entry, and what becomes of it here. */
 import { randomUUID } from 'node:crypto'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { JetStreamStore } from '../../src/jetstream/index.ts'
 import type { ClusterNotice, ShardLog } from '../../src/runtime/cluster/cluster-store.ts'
 import { appendAll, blockOf, entries, textOf } from '../../src/runtime/store/contract.ts'
+import type { DramatisError } from '../../src/shared/errors.ts'
 import { freezeOwners } from '../cluster/frozen-owner.ts'
+import { Dice } from '../dice.ts'
 import { howMany } from '../how-many.ts'
 import { CuttingProxy } from '../postgres/cutting-proxy.ts'
 import { NatsBrokers, natsServer, WHY_NOT } from './nats-brokers.ts'
@@ -338,4 +342,51 @@ t.test('traps', { skip: !program && WHY_NOT }, async (t) => {
     t.same(await textOf(log), entries(1, 1))
     await brokers.ready()
   })
+})
+
+/** By issues 7549 and 7556 of nats-server such bits cost acknowledged messages: nothing that is gone is taken for all. */
+t.test('bits that flip on the disk of one broker', { skip: !program && WHY_NOT, timeout: 0 }, async (t) => {
+  const dice = new Dice(7)
+  const stream = 'dramatis_bits_log_0'
+  for (let n = 0; n < howMany(1, 20); n++) {
+    const brokers = await NatsBrokers.start(program!)
+    t.teardown(() => brokers.remove())
+    const times = { beatMs: 100, suspectMs: 1_000, ttlMs: 3_000 }
+    const make = () => new JetStreamStore({ url: brokers.url, name: 'bits', shards: 1, times, warn() {} })
+    const [before, next] = [make(), make()]
+    await before.join({ id: randomUUID() }, () => {})
+    const log = before.log(0, () => {})
+    await log.open()
+    for (let seq = 1; seq <= 100; seq++) await log.append(blockOf(seq))
+    await log.close()
+    await next.join({ id: randomUUID() }, () => {})
+    await next.view()
+
+    const broker = brokers.all[n % 3]!
+    await brokers.kill(broker)
+    const folder = join(brokers.folder, broker.name, 'jetstream', '$G', 'streams', stream, 'msgs')
+    const file = join(folder, dice.pick(readdirSync(folder)))
+    const bytes = readFileSync(file)
+    const flips = Array.from({ length: 1 + (n % 4) }, () => dice.upTo(bytes.length))
+    for (const at of flips) bytes[at]! ^= 1 << dice.upTo(8)
+    writeFileSync(file, bytes)
+    brokers.run(broker)
+    await brokers.ready()
+    for (let moves = 0; moves < 20 && (await brokers.leaderOf(stream)) !== broker; moves++)
+      await brokers.moveLeader(stream)
+
+    const again = next.log(0, () => {})
+    const read = async () => {
+      await again.open()
+      return textOf(again)
+    }
+    const told = await read().catch((error: DramatisError) => error)
+    const what = told instanceof Error ? told.message : `lost ${again.lost}`
+    t.comment(`${broker.name}, ${file.split('/').at(-1)}, ${flips} of ${bytes.length}: ${what}`)
+    if (told instanceof Error) t.match(told.code, /^(LOG_CORRUPT|LOG_LOST)$/)
+    else if (again.lost === undefined) t.same(told, entries(1, 100))
+    else t.same(told, entries(1, told.length))
+    await Promise.all([before.leave(), next.leave()])
+    await brokers.remove()
+  }
 })
