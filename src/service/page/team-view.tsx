@@ -171,7 +171,7 @@ export function TeamView(): JSX.Element {
 
 const MOST_TAKEOVERS = 5
 
-/** Who has the shards of a team over several processes, and what went from one of them to another. */
+/** Shards of a team over several processes: their owners, and the last that went from one to another. */
 function Processes(): JSX.Element | null {
   const { processes, takeovers } = live()
   if (processes.length === 0) return null
