@@ -452,7 +452,7 @@ export class DigestFold {
   }
 }
 
-/** A shard that another process has taken. */
+/** A shard that has gone from one member of its cluster to another. */
 export interface Takeover {
   /** Epoch ms at which it was seen. */
   readonly at: number
