@@ -1,6 +1,6 @@
-/** Programs from the literature get their verdict, in virtual time; and answers that come late. */
+/** Programs from the literature get their verdict, in virtual time and on threads; and answers that come late. */
 import t from 'tap'
-import { type AgentContext, defineAgent } from '../../src/index.ts'
+import { type AgentContext, createTeam, defineAgent } from '../../src/index.ts'
 import { virtualClock } from '../../src/runtime/testing/virtual-clock.ts'
 import { testTeam } from '../../src/testing.ts'
 import { howMany } from '../how-many.ts'
@@ -94,3 +94,25 @@ async function play(seed: number, ask: (context: AgentContext) => Promise<string
   await team.close()
   return result.success ? result.finalOutput : result.error.message
 }
+
+// The same programs get the same verdicts on threads.
+
+for (const [name, program] of Object.entries(programs))
+  t.test(`${name}: ${program.verdict}`, async (t) => {
+    const team = createTeam(optionsOf(program, true))
+    t.teardown(() => team.close())
+    const seen = watch(team.events)
+    judge(t, program, seen, await team.execute('go'))
+  })
+
+t.test('five philosophers who all begin at once: each time it is found and broken, and all have eaten', async (t) => {
+  const program = programs['dining philosophers, all take the left fork first']!
+  const team = createTeam(optionsOf(program, true))
+  t.teardown(() => team.close())
+  const seen = watch(team.events)
+  const rounds = howMany(1, 100)
+  for (let round = 0; round < rounds; round++) {
+    seen.found = []
+    judge(t, program, seen, await team.execute('go'))
+  }
+})

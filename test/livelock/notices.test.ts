@@ -1,6 +1,5 @@
-/** What a model that repeats itself is told, when, what it can do about it, and what ends its run. */
-import type { Test } from 'tap'
-import t from 'tap'
+/** What a model that repeats itself is told, when, what it can do about it, and what ends its run; and programs of models on real threads. */
+import t, { type Test } from 'tap'
 import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelRequest } from '../../src/actors/definition/model.ts'
 import { AgentCrashedError, type AgentDefinition, defineAgent } from '../../src/index.ts'
@@ -9,9 +8,21 @@ import type { MultiAgentPatternOptions } from '../../src/team.ts'
 import { testTeam } from '../../src/testing.ts'
 import { given, heard, OpenTeam, silent } from '../kit/team.ts'
 import { type Answers, calls, FakeModel } from '../models/fake-model.ts'
-import { modelTeam } from '../models/teams.ts'
+import { modelTeam, ThreadTeam } from '../models/teams.ts'
 import type { Livelock } from '../supervision/livelocks.ts'
-import { answersIn, DONE, isToldOff, MANY_ROUNDS, tool } from './program.ts'
+import { modelLoops } from './model-loops.ts'
+import { modelPrograms } from './model-programs.ts'
+import {
+  answersIn,
+  DONE,
+  isToldOff,
+  lastResult,
+  MANY_ROUNDS,
+  type ModelProgram,
+  problemsOf,
+  rolesOf,
+  tool,
+} from './program.ts'
 
 const search = () => tool('search', () => 'nothing found')
 const ann = (more: object = {}) => [{ name: 'ann', tools: [search()], maxRounds: MANY_ROUNDS, ...more }]
@@ -268,3 +279,36 @@ t.test('a draft that goes to and fro and gets better is no livelock, however oft
   const { result, found } = await playedBetween(t, answers, { agents })
   t.same([result.finalOutput, found], ['good', []])
 })
+
+// Programs of models on real threads and in real time: the same verdicts. All of them with --deep.
+
+const some = [
+  'a job that changes at every seventh look',
+  'a job that changes at every thirteenth look',
+  'a request that is polled and marked',
+  'ten equal errors of a service that comes back',
+  'a model that marks its calls as polls when it is told',
+  'the same call with the same result',
+  'the same request to another model',
+  'polite philosophers, by tools',
+]
+const all: Readonly<Record<string, ModelProgram>> = { ...modelPrograms, ...modelLoops }
+
+for (const name of process.env.DRAMATIS_DEEP ? Object.keys(all) : some)
+  t.test(`${name}, on threads: ${all[name]!.expected.verdict}`, async (t) => {
+    const program = all[name]!
+    const answers: Answers = (request) =>
+      program.says(answersIn(request.messages), lastResult(request.messages), request)
+    const team = new ThreadTeam({
+      agents: rolesOf(program),
+      orchestration: { strategy: 'sequential' },
+      logger: silent,
+      threads: { warmSpares: 0 },
+      ...program.options,
+      models: { default: new FakeModel(answers) },
+    })
+    t.teardown(() => team.close())
+    const found = heard(team, 'livelock', (event) => event)
+    const result = await team.execute('go')
+    t.same(problemsOf(program.expected, found, result), [])
+  })

@@ -1,4 +1,7 @@
 /** Budgets of runs, teams and agents around the calls of models. */
+
+import { spawnSync } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import type { ModelPiece, ModelRequest } from '../../src/actors/definition/model.ts'
 import { countPrompt } from '../../src/actors/model/tokens.ts'
@@ -337,4 +340,19 @@ t.test('budgets are checked', async (t) => {
   ]
   for (const [budget, path] of wrong) t.throws(team(budget), { code: 'CONFIGURATION', details: { path } }, path)
   await team({ perRun: { tokens: 5_000_000_000 }, perTeam: { perAgentTokens: 5, windowMs: 1 } })().close()
+})
+
+// The first call under a budget does not block the host by a vocabulary: it is loaded if it is needed, and by halves.
+
+const program = fileURLToPath(new URL('../fixtures/models/with-budget.js', import.meta.url))
+
+t.test('a call far from its limit is not counted beforehand, and one near it is', async (t) => {
+  for (const [tokens, loaded] of [
+    ['100000', '0'],
+    ['5000', '0'],
+    ['1000', '0 1 2'],
+  ]) {
+    const { stdout, stderr } = spawnSync(process.execPath, [program, `${tokens}`], { encoding: 'utf8' })
+    t.equal(stdout, `hello 6 ${loaded}\n`, stderr.slice(0, 2_000))
+  }
 })

@@ -1,5 +1,4 @@
 /** A team on real threads: what only they can show, and how they start. */
-
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
@@ -393,3 +392,16 @@ t.test('a preload that throws is a start that failed, with what it threw', async
   const folder = t.testdir({ 'thread.cjs': 'if (!require("worker_threads").isMainThread) throw new Error("not here")' })
   t.match(seen(folder, ['--require', './thread.cjs']), /failed twice while it started.*not here/)
 })
+
+// A test that mocks timers stops what it tests: teams run, and their limits hold.
+
+const mocking = fileURLToPath(new URL('../fixtures/team/mocked-timers.js', import.meta.url))
+const expected = ['slept for 5 ms', 'RUN_TIMEOUT', 'ten seconds later', 'closed', '']
+
+for (const when of ['before', 'after'])
+  for (const apis of ['setTimeout', 'setImmediate', 'setTimeout,setInterval,setImmediate', ''])
+    t.test(`teams that are made ${when} the mocks (${apis || 'of all timers'}) answer`, async (t) => {
+      const options = { encoding: 'utf8', timeout: 60_000 } as const
+      const { stdout, stderr } = spawnSync(process.execPath, [mocking, when, apis], options)
+      t.strictSame(stdout.split('\n'), expected, stderr.slice(0, 2_000))
+    })

@@ -1,6 +1,5 @@
 /**
- * What every strategy keeps, whatever it is about: it can be cancelled, its agents may die, runs of it do not mix. Each test
- * file beside this one holds some of them to it.
+ * What every strategy keeps, whatever it is about: it can be cancelled, its agents may die, runs of it do not mix.
  */
 
 import type { Test } from 'tap'
