@@ -104,7 +104,7 @@ const LINES: readonly [lines: number, what: string][] = [
   [95, 'users and rights of NATS, by files that its address names'],
   [120, 'checkpoints on NATS'],
   [80, 'streams of NATS that are lost, in part or whole, and tasks behind a cut'],
-  [60, 'processes of a cluster, and what one takes of another, on the page'],
+  [65, 'processes of a cluster, and what one takes of another, on the page; shards that nobody else may take'],
 ]
 const MOST_LINES = LINES.reduce((all, [lines]) => all + lines, 0)
 const LONGEST_FILE = 784

@@ -262,6 +262,7 @@ export class ClusterProcess {
   /** Takes what is free, up to a fair share, or gives up what is beyond it. */
   async #sweep(): Promise<void> {
     const { store, self } = this.#options
+    const before = new Set(this.#held.keys())
     const view = await store.view()
     const { members, free } = view
     this.view = view
@@ -282,10 +283,15 @@ export class ClusterProcess {
       if (this.#isAble(shard)) this.#unable.delete(shard)
       else if (free.includes(shard)) store.tell({ passes: `${shard} ${self?.version ?? ''}` })
     }
+    // a claim of which it was not told, or a hand-over of which the engine was not: nobody else may take it
+    const own = members.find(({ id }) => id === this.id)?.shards.filter((shard) => !before.has(shard)) ?? []
+    const named = wanted.filter((shard) => own.includes(shard))
     const passed = wanted.filter((shard) => this.#passed.has(shard))
     for (const shard of passed) this.#passed.delete(shard)
     if (passed.length > 0) {
       await Promise.all(passed.map((shard) => this.#open(shard, all)))
+    } else if (named.length > 0) {
+      await Promise.all(named.map((shard) => this.#open(shard)))
     } else if (room > 0) {
       await Promise.all(
         this.#shuffled(wanted)
