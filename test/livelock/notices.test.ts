@@ -1,4 +1,5 @@
 /** What a model that repeats itself is told, when, what it can do about it, and what ends its run; and programs of models on real threads. */
+
 import t, { type Test } from 'tap'
 import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelRequest } from '../../src/actors/definition/model.ts'
@@ -6,6 +7,7 @@ import { AgentCrashedError, type AgentDefinition, defineAgent } from '../../src/
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
 import type { MultiAgentPatternOptions } from '../../src/team.ts'
 import { testTeam } from '../../src/testing.ts'
+import { howMany } from '../how-many.ts'
 import { given, heard, OpenTeam, silent } from '../kit/team.ts'
 import { type Answers, calls, FakeModel } from '../models/fake-model.ts'
 import { modelTeam, ThreadTeam } from '../models/teams.ts'
@@ -178,7 +180,7 @@ t.test('one that loops beside others ends alone', async (t) => {
 // Models that give each other the same again and again: the third sign of one cause ends the run, whatever it is.
 
 /** What ends a run that nothing else ends. */
-const MANY_CALLS = 2_000
+const MANY_CALLS = howMany(800, 2_000)
 
 const ring = ['ann', 'bob', 'cleo'] as const
 const inputs = {

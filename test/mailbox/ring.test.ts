@@ -1,4 +1,5 @@
 /** Rings and windows: frames of any size between two threads, and who wakes whom. */
+
 import { deepStrictEqual, ok } from 'node:assert/strict'
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
@@ -41,6 +42,7 @@ import { HOST_ASLEEP, HOST_CALLED, TeamMemory } from '../../src/mailbox/team-mem
 import { virtualClock } from '../../src/testing.ts'
 import type { PingPong } from '../fixtures/ping-pong.ts'
 import type { RingPeer } from '../fixtures/ring-peer.ts'
+import { howMany } from '../how-many.ts'
 import { pluck } from '../kit/lists.ts'
 import {
   dice,
@@ -413,7 +415,7 @@ class Model {
 
 // ---- across a thread
 
-const FRAMES = 6_000
+const FRAMES = howMany(3_000, 6_000)
 
 for (const [title, start] of Object.entries(starts)) {
   const near = start === 0 ? 0 : (start - 2 ** 19) | 0 // a good way before the limit, so that it is crossed under way
@@ -707,7 +709,7 @@ t.test('a life begins with nothing in its window', async (t) => {
 // at a time and no timer anywhere, so a wake-up that is lost is never made up for: the test stands still until its
 // deadline.
 
-const ROUNDS = 20_000
+const ROUNDS = howMany(8_000, 20_000)
 const DEADLINE = { timeout: 45_000 }
 
 for (const lane of ['plain', 'replies'] as const) {

@@ -1,4 +1,5 @@
 /** Calls of models in turns whose thread dies: made once, whatever thread asked. */
+
 import t, { type Test } from 'tap'
 import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelPiece, ModelRequest } from '../../src/actors/definition/model.ts'
@@ -7,6 +8,7 @@ import type { MultiAgentPatternOptions } from '../../src/team.ts'
 import { type ModelServer, modelServer } from '../fixtures/model-server.ts'
 import type { Answer } from '../fixtures/model-wire.ts'
 import { endShared } from '../fixtures/share-threads.ts'
+import { howMany } from '../how-many.ts'
 import { gate, OpenTeam, silent } from '../kit/team.ts'
 import { ledger, recordModule } from '../toolbox/desk.ts'
 import { adder } from '../toolbox/tools.ts'
@@ -117,8 +119,8 @@ function onThreads(t: KilledTurnsTest, model: FakeModel): ThreadTeam {
 
 // On threads some of them: each needs new ones.
 for (const [where, make, step] of [
-  ['in virtual time', inVirtualTime, 1],
-  ['on threads', onThreads, 5],
+  ['in virtual time', inVirtualTime, howMany(3, 1)],
+  ['on threads', onThreads, howMany(13, 5)],
 ] as const) {
   t.test(`a turn that nothing cuts off, ${where}`, async (t) => {
     const model = modelFor()
@@ -209,7 +211,6 @@ const AT_PLACES = [[], ...STEPS.flatMap((steps) => Array.from({ length: 2 * step
 const KILLED_ON_THREADS_PLACES = AT_PLACES.length - 1
 /** What may be under way when a thread is gone that is ended there: it goes on until the order to end reaches it. */
 const underWayAt = (place: number) => [...AT_PLACES[place]!, ...(AT_PLACES[place + 1] ?? [])]
-const ALL = Array.from({ length: KILLED_ON_THREADS_PLACES }, (_, i) => i + 1)
 const CALLS = STEPS.filter(([step]) => step === 'model').length
 
 /** By how many answers it has given in the run. No two sums of usage are the same. The last one tells what tools gave. */
@@ -324,7 +325,7 @@ const KILLED_ON_THREADS_WELL = {
 t.test('eleven steps, of which three are under way at once, and their thread ends at one place', async (t) => {
   const play = await stage(t, await modelServer(t))
   t.strictSame(await play({}), { ...KILLED_ON_THREADS_WELL, places: KILLED_ON_THREADS_PLACES }, 'nowhere')
-  for (const place of ALL) {
+  for (let place = 1; place <= KILLED_ON_THREADS_PLACES; place += howMany(3, 1)) {
     const { places: _, ...played } = await play({ place })
     // The idempotent tool was about to run in the thread that ended, or did: then nobody knows whether it has.
     const mayRepeat = underWayAt(place).includes('thread') && played.shared.repeated === 1
@@ -335,7 +336,7 @@ t.test('eleven steps, of which three are under way at once, and their thread end
 
 t.test('eleven steps, and their thread ends in the middle of an answer', async (t) => {
   const play = await stage(t, await modelServer(t))
-  for (let within = 0; within < CALLS; within++)
+  for (let within = 0; within < CALLS; within += howMany(2, 1))
     t.strictSame(
       await play({ within }),
       { ...KILLED_ON_THREADS_WELL, places: KILLED_ON_THREADS_PLACES },

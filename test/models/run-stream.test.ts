@@ -15,6 +15,7 @@ import { localSource } from '../../src/service/terminal/source.ts'
 import { ModelError } from '../../src/shared/errors.ts'
 import { type TestTeam, testTeam } from '../../src/testing.ts'
 import { Dice } from '../dice.ts'
+import { howMany } from '../how-many.ts'
 import { localTeam, type Receive, silent } from '../kit/team.ts'
 import { FakeTerminal } from '../terminal/fake-terminal.ts'
 import { workOf } from '../work.ts'
@@ -397,7 +398,7 @@ t.test('a call that begins anew has an object of its own, and what nobody has se
 // What is
 // counted is work, not time.
 
-const PIECES = 1_500
+const PIECES = howMany(750, 1_500)
 /** Four times the pieces are four times the work, and sixteen times if it grows with the square. */
 const LINEAR = 6
 const WORD = 'and so on '

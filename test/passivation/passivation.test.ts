@@ -6,6 +6,7 @@ import { defineAgent } from '../../src/index.ts'
 import { ThreadPlaces } from '../../src/runtime/supervision/pending-incarnation.ts'
 import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
 import { virtualClock } from '../../src/testing.ts'
+import { howMany } from '../how-many.ts'
 import { ask, gate, given, numbers, type OpenTeam, openTeam, outcomeOf, silent } from '../kit/team.ts'
 import { folderOf, type HostedTeam } from '../team/reloading.ts'
 import { watchThreads } from '../toolbox/desk.ts'
@@ -372,8 +373,8 @@ async function until(team: HostedTeam, name: string, status: string): Promise<vo
   while (team.getAgentStatus(name) !== status) await turn()
 }
 
-t.test('40 agents share 4 threads, again and again, each with its state', async (t) => {
-  const many = numbers(40).map((number) => `worker${number}`)
+t.test('agents share 4 threads, again and again, each with its state', async (t) => {
+  const many = numbers(howMany(12, 40)).map((number) => `worker${number}`)
   const { team: start } = folderOf(t, { 'worker.js': agent() })
   const team = start(Object.fromEntries(many.map((name) => [name, { file: 'worker.js' }])), { threads: { max: 4 } })
   const alive = watchThreads(t)

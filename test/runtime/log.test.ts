@@ -1,4 +1,5 @@
 /** The log of a run, pieces of JSON and sentences, moments of the wall clock, and streams. */
+
 import t, { type Test } from 'tap'
 import {
   createTeam,
@@ -17,6 +18,7 @@ import { sentencesOf } from '../../src/shared/sentences.ts'
 import { Dice } from '../dice.ts'
 import { piece } from '../fixtures/stream-emitter.ts'
 import type { Reading } from '../fixtures/stream-reader.ts'
+import { howMany } from '../how-many.ts'
 
 // The log of a run, JSON that is still being written, and sentences.
 
@@ -294,7 +296,7 @@ class Machine {
 }
 
 const HOUR = 3_600_000
-const SEEDS = 10_000
+const SEEDS = howMany(1_500, 10_000)
 
 t.test('each is met once under clocks that jump by an hour and processes that die', async (t) => {
   for (let seed = 0; seed < SEEDS; seed++) {

@@ -18,7 +18,7 @@ const ONCE_TAKEN_FOR_ANSWERED = [1_701]
 const ONCE_UNANSWERED = [116, 346, 2_287, 3_499]
 /** The test itself did not know of a handoff whose giver had died. */
 const ONCE_HANDED_OFF = [4_803]
-const seeds = seedsOf(7, 5_000, [
+const seeds = seedsOf(4, 5_000, [
   ...ONCE_LEFT_STANDING,
   ...ONCE_OVER_THE_LIMIT,
   ...ONCE_TAKEN_FOR_ANSWERED,
@@ -39,7 +39,7 @@ t.test(`${seeds.length} random programs whose agents wait for each other are fre
 
 /** Turns that were cancelled went on over the limit, and after them whoever was parked. */
 const ONCE_TALKED_ON = [1_578]
-const talkativeSeeds = seedsOf(12, 3_000, ONCE_TALKED_ON)
+const talkativeSeeds = seedsOf(6, 3_000, ONCE_TALKED_ON)
 
 t.test(
   `${talkativeSeeds.length} random programs with all verbs keep what must hold, and come to their end`,
