@@ -2,3 +2,6 @@
 export function howMany(plain: number, deep: number): number {
   return process.env.DRAMATIS_DEEP ? deep : plain
 }
+
+/** Options of a test that `npm run test:deep` alone plays. */
+export const onlyDeep = { skip: !process.env.DRAMATIS_DEEP && 'npm run test:deep plays it' }

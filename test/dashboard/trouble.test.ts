@@ -1,4 +1,4 @@
-/** The dashboard shows what went wrong: a deadlock with its victim, a crash with its story, a dead letter that is sent again. */
+/** The dashboard shows what went wrong and what hangs: deadlocks, crashes, dead letters, long waits. */
 import { readFileSync } from 'node:fs'
 import axe from 'axe-core'
 import t from 'tap'
@@ -193,3 +193,47 @@ t.test(
     t.same(complaints, [])
   },
 )
+
+// The dashboard names what hangs, with its age, and does not say meanwhile that nobody is stuck.
+
+const hangs = defineAgent({
+  receive: ({ content }, context) =>
+    content === 'own'
+      ? new Promise<string>(() => {})
+      : context.step('fetch prices', () => new Promise<string>(() => {})),
+})
+
+for (const [query, words] of [
+  ['prices', 'step "fetch prices" for'],
+  ['own', 'its own code, in no step and no call for'],
+] as const)
+  t.test(`a turn that hangs is amber: ${query}`, inBrowser, async (t) => {
+    const options = { communication: { responseTimeoutMs: 600_000 }, maxConcurrentRuns: 1 }
+    const { url, team } = await served(t, { agents: { writer: hangs, idler: hangs }, options })
+    const run = team.launch(query)
+    await team.clock.advance(5_000)
+    const { page, complaints } = await open(t, `${url}#/team`)
+    await page.getByText('Nobody is stuck.').waitFor()
+    const queued = team.launch('later')
+    await team.clock.advance(40_000)
+    await page.reload()
+    const card = page.getByRole('article', { name: 'slow' }).filter({ hasText: words })
+    await card.waitFor()
+    t.match(await card.textContent(), /writer.*its turn began .* ago.*slow after 30 s/)
+    t.equal(await page.getByText('Nobody is stuck').count(), 0)
+    await page.locator('.node.slow', { hasText: 'writer' }).waitFor()
+    await page.goto(`${url}#/team?agent=writer`)
+    const detail = page.getByRole('region', { name: 'Agent' })
+    await detail.getByText('in a turn that began').waitFor()
+    t.match(await detail.textContent(), words.replace(/ for$/, ''))
+    await page.goto(`${url}#/trouble`)
+    await card.waitFor()
+    const queue = page.getByRole('article', { name: 'slow' }).filter({ hasText: 'maxConcurrentRuns' })
+    t.match(await queue.textContent(), `1 of 1 runs: ${words.replace(/ for$/, '')}`)
+    t.match(await page.getByRole('list', { name: 'What went wrong' }).textContent(), /2\s*slow/)
+    t.equal(await page.getByText('Nothing has gone wrong').count(), 0)
+    for (const each of [run, queued]) void each.cancel('enough')
+    await team.clock.advance(10_000)
+    await card.waitFor({ state: 'detached' })
+    t.same(complaints, [])
+  })

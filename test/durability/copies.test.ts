@@ -28,6 +28,7 @@ import { virtualClock } from '../../src/testing.ts'
 import { Dice } from '../dice.ts'
 import { modelServer } from '../fixtures/model-server.ts'
 import { pluck } from '../kit/lists.ts'
+import { silent } from '../kit/team.ts'
 import { lostInBytes } from '../simulation/invariants.ts'
 import { blockOf } from './blocks.ts'
 import { copyOf, deskLog, runsIn } from './damaged-logs.ts'
@@ -407,8 +408,6 @@ t.test('a prompt whose base the log lacks is an error that names the run, unless
   // Its begin was carried behind what was given up when it was forgotten.
   t.same(await kindsIn(launched!, second!, finished!, gone!), ['run.launched', 'run.finished', 'runs.gone'])
 })
-
-const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
 
 /** A team of one model agent that calls a tool in each round. */
 function lookingTeam(t: Test, path: string, baseURL: string) {

@@ -8,11 +8,11 @@ import { entriesOf } from '../../src/runtime/log/read-entries.ts'
 import { FileStore } from '../../src/runtime/store/file-store.ts'
 import { readLog } from '../../src/runtime/store/log-reader.ts'
 import { modelServer } from '../fixtures/model-server.ts'
+import { silent } from '../kit/team.ts'
 import { contentOf } from '../simulation/invariants.ts'
 import { folderOf } from './log-folders.ts'
 
 const module = new URL('../fixtures/durability/old-log-agent.js', import.meta.url)
-export const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
 
 /** Said by each run of a thread. */
 const SAID = Array.from({ length: 200 }, (_, n) => `word-${n}`).join(' ')

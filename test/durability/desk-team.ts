@@ -2,11 +2,10 @@
 import { dirname, join } from 'node:path'
 import type { Test } from 'tap'
 import { createTeam, type MultiAgentPatternOptions, type RuntimeEvent } from '../../src/index.ts'
+import { silent } from '../kit/team.ts'
 import { folderOf } from './log-folders.ts'
 
 export const module = new URL('../fixtures/durability/desk-agent.js', import.meta.url)
-
-const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
 
 export type Script = Extract<MultiAgentPatternOptions['orchestration'], { strategy: 'custom'; run: unknown }>['run']
 

@@ -1,21 +1,37 @@
-/** How large logs become, and what bounds them: by size, by age, and in memory. */
-
-import { readdirSync, readFileSync, statSync } from 'node:fs'
+/** How large a log is, and what its entries are: sizes by turns and threads, and the codec. */
+import { cpSync, readdirSync, readFileSync, statSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import * as z from 'zod'
-import { createTeam, defineTool, type OrchestrationConfig, type StateManagement, type Team } from '../../src/index.ts'
+import {
+  createTeam,
+  type DeadLetter,
+  defineAgent,
+  defineTool,
+  type OrchestrationConfig,
+  type StateManagement,
+  type Team,
+} from '../../src/index.ts'
 import { LogTime } from '../../src/runtime/durability/log-keeper.ts'
 import { compactLog } from '../../src/runtime/durability/log-tools.ts'
 import { entrySpans } from '../../src/runtime/log/entry-codec.ts'
+import type { HostRecord, LogEntry } from '../../src/runtime/log/records.ts'
+import { lastSeq } from '../../src/runtime/log/run-log.ts'
 import { FileStore } from '../../src/runtime/store/file-store.ts'
+import { realFiles } from '../../src/runtime/store/log-files.ts'
 import { readLog } from '../../src/runtime/store/log-reader.ts'
 import { type Scheduler, systemClock } from '../../src/shared/clock.ts'
+import { AgentFailedError, ModelError } from '../../src/shared/errors.ts'
 import { Dice } from '../dice.ts'
+import { message } from '../fixtures/message.ts'
 import { modelServer, type SeenCall } from '../fixtures/model-server.ts'
 import { pluck } from '../kit/lists.ts'
-import { silent } from './damaged-logs.ts'
-import { bytesIn, folderOf } from './log-folders.ts'
+import { OpenTeam, silent } from '../kit/team.ts'
+import { contentOf } from '../simulation/invariants.ts'
+import { appendAll, contentOf as contentOfBlocks, entriesUpTo } from './blocks.ts'
+import { copyOf, runsIn } from './damaged-logs.ts'
+import { decoded, encoded } from './log-entries.ts'
+import { bytesIn, folderOf, segmentsOf } from './log-folders.ts'
 
 // How large the log of a run is: what was said in it once, and a little for each record.
 
@@ -325,4 +341,277 @@ t.test('without a durable log it is not run again, and the error says what helps
   t.teardown(() => team.close())
   const { error } = await team.execute(join(folderOf(t), 'effects'))
   t.match(error, { code: 'OUTCOME_UNKNOWN', message: /Use shorter turns, or a durable log/ })
+})
+
+// Logs of threads: a task logs what was said in it, however long its thread is, and can be read when older ones are
+// gone.
+
+const SMALL = { segmentBytes: 2 ** 14, checkpointBytes: 2 ** 15 }
+
+/** A team of two models that answer with new words. `told`: what it warned of. */
+function longThread(t: Test, path: string, keep: StateManagement['keep'], sizes = SMALL) {
+  const dice = new Dice(1)
+  const words = (count: number) => Array.from({ length: count }, () => dice.upTo(36 ** 6).toString(36)).join(' ')
+  const told: string[] = []
+  const team = createTeam({
+    agents: [
+      { name: 'ann', description: 'Answers.' },
+      { name: 'bob', description: 'Answers too.' },
+    ],
+    orchestration: {
+      strategy: 'custom',
+      async run(context, query) {
+        const { content } = await context.request('ann', query)
+        if (query.startsWith('wait')) await context.sleep(10 ** 9)
+        return (await context.request('bob', `What of this? ${content}`)).content
+      },
+    },
+    models: {
+      default: {
+        offline: true,
+        async *complete() {
+          yield { type: 'text', text: words(40) }
+        },
+      },
+    },
+    logger: { ...silent, warn: (_, text) => void told.push(text) },
+    stateManagement: { store: new FileStore(path, sizes), keep },
+  })
+  t.teardown(() => team.close())
+  const ask = async (runId: string, threadId: string) => {
+    const run = team.launch(`${runId}: ${words(20)}`, { runId, threadId })
+    await run.result
+    return JSON.stringify(run.trace)
+  }
+  return { team, ask, told }
+}
+
+t.test('the 100th task of a thread logs no more than the fifth', async (t) => {
+  const path = join(folderOf(t), 'log')
+  const { team, ask } = longThread(t, path, { runs: 1_000 }, { segmentBytes: 2 ** 26, checkpointBytes: 2 ** 25 })
+  const sizes = [0]
+  for (let n = 1; n <= 100; n++) {
+    await ask(`task ${n}`, 'talk')
+    await team.flush()
+    sizes.push(bytesIn(path))
+  }
+  const logged = (from: number, to: number) => sizes.slice(from + 1, to + 1).map((size, i) => size - sizes[from + i]!)
+  const mean = (all: readonly number[]) => all.reduce((sum, each) => sum + each, 0) / all.length
+  const [first, last] = [mean(logged(4, 10)), mean(logged(90, 100))]
+  t.ok(last < 1.1 * first, `${first} bytes a task at first, ${last} at last`)
+  t.ok(Math.max(...logged(4, 100)) < 2 * first, `none of ${logged(4, 100)} logs its thread anew`)
+})
+
+/** Opens a log as the next process does, and compares what it has of runs with what the first process had. */
+async function readAgain(t: Test, path: string, traces: ReadonlyMap<string, string>) {
+  const { team, told } = longThread(t, path, { runs: 1_000 })
+  await team.start()
+  t.same(told, [])
+  let read = 0
+  for (const { id, status } of await team.listRuns()) {
+    if (status !== 'finished') continue
+    const run = team.getRun(id)!
+    await run.result
+    if (JSON.stringify(run.trace) !== traces.get(id)) t.fail(`${id} is not what it was`)
+    read += 1
+  }
+  await team.close()
+  await runsIn(path) // all of it, without its checkpoint
+  return read
+}
+
+t.test('the last runs of threads are read when those before were forgotten, in any process', async (t) => {
+  const path = join(folderOf(t), 'log')
+  const { team, ask, told } = longThread(t, path, { runs: 8 })
+  const traces = new Map<string, string>()
+  let least = 1
+  for (let n = 1; n <= 120; n++) {
+    const [id, thread] = [`task ${n}`, `talk ${n % 3}`]
+    traces.set(id, await ask(id, thread))
+    if (n % 30 === 20) team.launch(`wait ${n}`, { runId: `waits ${n}`, threadId: `talk ${n % 3}` })
+    if (n % 20 !== 0) continue
+    await team.flush()
+    const copy = join(folderOf(t), 'log')
+    cpSync(path, copy, { recursive: true }) // as a process leaves it that is killed
+    const read = await readAgain(t, copy, traces)
+    t.ok(read >= 8)
+    least = Math.min(least, read / n)
+  }
+  t.same(told, [])
+  t.ok(least < 0.5, 'many were forgotten')
+})
+
+t.test('a compaction leaves the runs that it keeps as they were, each time with fewer of them', async (t) => {
+  const path = join(folderOf(t), 'log')
+  const { team, ask } = longThread(t, path, { runs: 1_000 })
+  const traces = new Map<string, string>()
+  for (let n = 1; n <= 24; n++) traces.set(`task ${n}`, await ask(`task ${n}`, `talk ${n % 2}`))
+  await team.close()
+  const whole = await runsIn(path)
+  for (const runs of [20, 19, 10, 4, 2, 1]) {
+    const store = new FileStore(path, SMALL)
+    await compactLog(store, { keep: { runs, days: 30, bytes: 2 ** 30 }, logger: silent })
+    await store.close()
+    const left = await runsIn(path)
+    t.equal(left.size, runs)
+    for (const [id, entries] of left) t.same(entries, whole.get(id), id)
+    t.equal(await readAgain(t, copyOf(t, path), traces), runs)
+  }
+})
+
+// Entries of the log as bytes, and logs as others read them.
+
+// Entries of the log as bytes. That nothing of a whole team's log is lost in them is a part of the simulation.
+
+const numbers = { seq: 8, at: 1_700_000_000_000.25, run: 4_000_000_000 }
+
+t.test('a record comes back with its numbers, its text and what is absent in it', async (t) => {
+  const record: HostRecord = { kind: 'run.started', ...numbers, query: 'Grüße, 世界 \ud83d\ude80 \u0000' }
+  t.strictSame([...decoded(encoded([record]))], [record])
+  const question: HostRecord = { kind: 'question', ...numbers, agent: 'a', questionId: 'q', ask: 'ask', text: '?' }
+  t.notOk('choices' in [...decoded(encoded([question]))][0]!)
+})
+
+t.test('an error comes back as its class, with details and the stack of its cause', async (t) => {
+  const cause = new Error('no paper')
+  const error = new AgentFailedError('ann: Error: no paper', { agent: 'ann' }, cause)
+  const [read] = decoded(encoded([{ kind: 'run.finished', ...numbers, error }]))
+  if (read?.kind !== 'run.finished') return t.fail('another record was read')
+  t.type(read.error, AgentFailedError)
+  t.match(read.error, { message: error.message, details: { agent: 'ann' } })
+  t.match(read.error?.cause, { stack: cause.stack })
+  const [well] = decoded(encoded([{ kind: 'run.finished', ...numbers, error: null }]))
+  t.match(well, { error: null })
+})
+
+t.test('a dead letter comes back with the errors of all its attempts', async (t) => {
+  const errors = [new AgentFailedError('once'), new ModelError('twice', { reason: 'timeout' })]
+  const letter: DeadLetter = { id: 'm', message, reason: 'failed', errors, at: 2 }
+  const [read] = decoded(encoded([{ kind: 'message.dead', ...numbers, letter, bytes: 100 }]))
+  if (read?.kind !== 'message.dead') return t.fail('another record was read')
+  t.match(read.letter, { id: 'm', message: { content: 'Do.' }, reason: 'failed', at: 2 })
+  t.same(
+    read.letter.errors.map(({ name, message }) => [name, message]),
+    [
+      ['AgentFailedError', 'once'],
+      ['ModelError', 'twice'],
+    ],
+  )
+})
+
+t.test('bytes that are no entries are refused', async (t) => {
+  const bytes = encoded([{ kind: 'run.started', ...numbers, query: 'go' }])
+  t.throws(() => [...decoded(bytes.subarray(0, bytes.byteLength - 8))], /ends behind the last of 64 bytes/)
+  const unknown = Buffer.from(bytes)
+  unknown.writeUInt32LE(9, 0)
+  t.throws(() => [...decoded(unknown)], /is of kind 9/)
+  t.same([...decoded(new Uint8Array())], [])
+})
+
+t.test('the log of a team that was written to a store is read from it again', async (t) => {
+  const folder = folderOf(t)
+  const store = new FileStore(folder, { segmentBytes: 2_000 })
+  await store.open()
+  const logged: LogEntry[] = []
+  const writes: Promise<number>[] = []
+  const team = teamOfTwo()
+  team.host.journal.records$.subscribe((batch) => {
+    logged.push(...batch)
+    const runs = [...new Set(batch.map(({ run }) => run))]
+    const [firstSeq, last] = [batch[0]!.seq, lastSeq(batch.at(-1)!)]
+    writes.push(store.append({ firstSeq, lastSeq: last, carried: false, runs, entries: encoded(batch) }))
+  })
+  for (const query of ['Write it.', 'Fail at it.']) {
+    const run = team.launch(query)
+    await team.clock.runToIdle()
+    await run.result
+  }
+  const closed = team.close()
+  await team.clock.runToIdle()
+  await closed
+  await Promise.all(writes)
+  await store.close()
+  const again = new FileStore(folder)
+  await again.open()
+  const read: LogEntry[] = []
+  for await (const { entries } of again.read()) read.push(...decoded(entries))
+  await again.close()
+  const kinds = new Set(logged.map(({ kind }) => kind))
+  for (const kind of ['frames', 'run.started', 'agent.status', 'message.dead', 'run.finished'] as const)
+    t.ok(kinds.has(kind), kind)
+  t.same(read.map(contentOf), logged.map(contentOf))
+})
+
+/** The first agent asks the second, or has no time for its answer: then the second fails. */
+function teamOfTwo(): OpenTeam {
+  const definitions = new Map([
+    [
+      'lead',
+      defineAgent({
+        async receive({ content }, context) {
+          if (content.startsWith('Write')) return context.request('writer', content)
+          await context.send('writer', content)
+          return 'Sent.'
+        },
+      }),
+    ],
+    [
+      'writer',
+      defineAgent({
+        receive: ({ content }) => {
+          if (content.startsWith('Fail')) throw new Error('no paper')
+          return 'Written.'
+        },
+      }),
+    ],
+  ])
+  const agents = [...definitions.keys()].map((name) => ({ name, module: name }))
+  return new OpenTeam(
+    { agents, orchestration: { strategy: 'sequential', agentOrder: ['lead'] }, logger: silent },
+    definitions,
+    1,
+  )
+}
+
+// A log is read while its owner has it, and is not changed by that.
+
+t.test('a reader sees what its owner has written, in order, over several segments', async (t) => {
+  const folder = folderOf(t)
+  const store = new FileStore(folder, { segmentBytes: 1_000 })
+  await store.open()
+  await appendAll(store, 1, 30)
+  t.ok(segmentsOf(folder).length > 1)
+  t.same(await contentOfBlocks(readLog(folder)), entriesUpTo(30))
+  await appendAll(store, 31, 40)
+  t.same(await contentOfBlocks(readLog(folder)), entriesUpTo(40))
+  await store.close()
+})
+
+t.test('a reader leaves an unfinished block alone', async (t) => {
+  const folder = folderOf(t)
+  const store = new FileStore(folder)
+  await store.open()
+  await appendAll(store, 1, 5)
+  await store.close()
+  const [segment] = segmentsOf(folder)
+  const path = join(folder, segment!)
+  truncateSync(path, statSync(path).size - 8)
+  const [before, size] = [readdirSync(folder), statSync(path).size]
+  t.same(await contentOfBlocks(readLog(folder)), entriesUpTo(4))
+  t.same([readdirSync(folder), statSync(path).size], [before, size])
+})
+
+t.test('a reader sees a block whole that its owner had not ended at first', async (t) => {
+  const folder = folderOf(t)
+  const store = new FileStore(folder)
+  await store.open()
+  await appendAll(store, 1, 5)
+  const [segment] = segmentsOf(folder)
+  let reads = 0
+  const read = async (path: string, from?: number, bytes?: number) => {
+    const found = await realFiles.read(path, from, bytes)
+    return path.endsWith(segment!) && reads++ === 0 ? found.subarray(0, found.length - 8) : found
+  }
+  t.same(await contentOfBlocks(readLog(folder, { files: { ...realFiles, read } })), entriesUpTo(5))
+  await store.close()
 })

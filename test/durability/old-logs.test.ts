@@ -14,8 +14,7 @@ import { deskAgent, deskOf, first, type Script } from './desk-team.ts'
 import { folderOf, segmentsOf } from './log-folders.ts'
 
 // A log of each format that there was is checked in, with runs that had ended, one that waited for a person and one
-// that
-// had not begun: a later version goes on with it. A new format gets a file of its own beside the old ones:
+// that had not begun: a later version goes on with it. A new format gets a file of its own beside the old ones:
 //
 // WRITE_LOG=format-2-runs node dist/test/durability/old-logs.test.js
 

@@ -23,6 +23,7 @@ import { teamFacts } from '../../src/runtime/durability/team-facts.ts'
 import { entriesOf } from '../../src/runtime/log/read-entries.ts'
 import type { LogEntry } from '../../src/runtime/log/records.ts'
 import { FileStore } from '../../src/runtime/store/file-store.ts'
+import { silent } from '../kit/team.ts'
 import { deskAgent, deskOf, first, type Script } from './desk-team.ts'
 import { anotherThread } from './held-store.ts'
 import { folderOf } from './log-folders.ts'
@@ -30,7 +31,6 @@ import { MemoryDisk, MemoryStore } from './memory-store.ts'
 
 // What belongs to the team and not to one run, in a team that goes on with the log of an earlier one.
 
-const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
 const module = new URL('../fixtures/durability/keeper.js', import.meta.url)
 
 type TeamStateScript = Extract<MultiAgentPatternOptions['orchestration'], { strategy: 'custom'; run: unknown }>['run']

@@ -1,12 +1,17 @@
-/** Models in suites: judges, how they are held against labels, what an untrusted one may not do; and embeddings. */
+/** Judges held against labels, statistics of suites, and the page of a report. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import t from 'tap'
+import { parseHTML } from 'linkedom'
+import t, { type Test } from 'tap'
+import { z } from 'zod'
 import { textOf } from '../../src/actors/definition/content.ts'
 import {
   called,
+  type EvalReport,
   type EvalSuite,
   evalText,
+  exact,
+  gate,
   type JudgeLabel,
   type JudgeOptions,
   judge,
@@ -16,8 +21,10 @@ import {
   similar,
 } from '../../src/evals/index.ts'
 import { Judge } from '../../src/evals/judge.ts'
-import { defineTeam, type MultiAgentPatternOptions } from '../../src/index.ts'
+import { agreementOf, comparisonOf, fewestFound, holm, intervalOf, meanOf } from '../../src/evals/statistics.ts'
+import { defineTeam, defineTool, type MultiAgentPatternOptions } from '../../src/index.ts'
 import type { ModelClient } from '../../src/models.ts'
+import { evalPage, type PlayOfCase } from '../../src/service/pictures/eval-page.ts'
 import { seededRandom } from '../../src/shared/random.ts'
 import { folderOf } from '../durability/log-folders.ts'
 import { modelServer } from '../fixtures/model-server.ts'
@@ -335,4 +342,264 @@ t.test('likeness is that of embeddings, by an address or by a client', async (t)
     server.answer({ body })
     t.match(await ask({ vectors: address }), { verdict: 'broken', reasons: [says] })
   }
+})
+
+// Statistics of scores, by simulation: what is found where nothing is, and what is found where something is.
+
+const REPEATS = 5
+
+/** Draws suites of cases, each of its own difficulty, whose chances are better by `effect` the second time. */
+function* suites(cases: number, effect: number, count: number) {
+  for (let suite = 1; suite <= count; suite++) {
+    const random = seededRandom([suite, cases, 5, 7])
+    const chances = Array.from({ length: cases }, () => 0.3 + 0.4 * random())
+    const played = (more: number) =>
+      chances.map((chance) => meanOf(Array.from({ length: REPEATS }, () => Number(random() < chance + more))))
+    yield [played(0), played(effect)] as const
+  }
+}
+
+const foundIn = (cases: number, effect: number, count: number): number => {
+  const all = [...suites(cases, effect, count)]
+  return all.filter(([before, now]) => comparisonOf(before, now).p < 0.05).length / count
+}
+
+t.test('where there is no difference, one is seldom found', async (t) => {
+  for (const cases of [10, 30, 100]) {
+    const found = foundIn(cases, 0, howMany(100, 1_000)) // a share of fewer says nothing
+    t.ok(found <= 0.06, `${cases} cases: ${found}`)
+  }
+})
+
+t.test('a difference of 0.2 is found in 100 cases, and less often in fewer', async (t) => {
+  const count = howMany(10, 1_000)
+  const [few, many] = [foundIn(10, 0.2, count), foundIn(100, 0.2, count)]
+  t.ok(many >= 0.95, `${many}`)
+  t.ok(few < 0.7, `${few}`)
+})
+
+t.test('the smallest difference that is told is found in about 80 %', async (t) => {
+  const [before, now] = [...suites(100, 0, 1)][0]!
+  const { smallest } = comparisonOf(before, now)
+  const found = foundIn(100, smallest!, howMany(15, 1_000))
+  t.ok(found > 0.7 && found < 0.92, `${smallest}: ${found}`)
+})
+
+t.test('an interval holds the mean that it is about', async (t) => {
+  const of = (cases: number, chance: number) => {
+    const count = howMany(25, 2_000)
+    let held = 0
+    for (let suite = 1; suite <= count; suite++) {
+      const random = seededRandom([suite, cases, 11, 13])
+      const { low, high } = intervalOf(Array.from({ length: cases }, () => Number(random() < chance)))
+      if (low <= chance && chance <= high) held += 1
+    }
+    return held / count
+  }
+  for (const [cases, chance] of [
+    [10, 0.97],
+    [10, 0.5],
+    [29, 0.9],
+    [100, 0.5],
+  ] as const) {
+    const held = of(cases, chance)
+    t.ok(held >= 0.9, `${cases} cases at ${chance}: ${held}`)
+  }
+})
+
+t.test('small numbers are told as they are', async (t) => {
+  t.match(intervalOf([1, 1, 1]), { mean: 1, high: 1, n: 3, method: 'wilson' })
+  t.ok(intervalOf([1, 1, 1]).low < 0.5)
+  t.match(comparisonOf([0.5, 0.5], [0.5, 0.5]), { difference: 0, low: 0, high: 0, p: 1, smallest: null })
+  t.match(comparisonOf([0, 0, 0, 1], [1, 1, 1, 1]), { difference: 0.75, p: 0.25, smallest: null, differing: 3 })
+  t.equal(fewestFound([1], 0, 0.05), 6)
+  t.equal(fewestFound([1], 0, 0), undefined)
+  t.equal(fewestFound([1, 0.01], 0, 0.05), 6, 'the other one is found, so this is corrected for itself alone')
+  t.equal(fewestFound([1, 0.9], 0, 0.05), 7, 'corrected for two')
+  t.equal(comparisonOf(Array(6).fill(0), Array(6).fill(1)).p, 2 / 64)
+  t.same(comparisonOf([0.1, 0.4], [0.3, 0.2]), comparisonOf([0.1, 0.4], [0.3, 0.2]))
+})
+
+t.test('chances of several scorers are corrected in their order', async (t) => {
+  t.same(
+    holm([0.01, 0.04, 0.03]).map((p) => p.toFixed(2)),
+    ['0.03', '0.06', '0.06'],
+  )
+  t.same(holm([0.6, 0.9]), [1, 1])
+  t.same(holm([]), [])
+})
+
+t.test('agreement is kappa, by the distance of words', async (t) => {
+  const times = (count: number, pair: [number, number]) => Array.from({ length: count }, () => pair)
+  const two = [...times(20, [1, 1]), ...times(5, [1, 0]), ...times(10, [0, 1]), ...times(15, [0, 0])]
+  const of = (pairs: [number, number][], words: number) => agreementOf(pairs, words).kappa?.toFixed(3)
+  t.equal(of(two, 2), '0.400')
+  t.equal(
+    of(
+      [
+        [0, 0],
+        [1, 1],
+        [2, 2],
+        [0, 2],
+      ],
+      3,
+    ),
+    '0.500',
+  )
+  t.equal(of(times(30, [1, 1]), 2), '0.000', 'one word alone says nothing')
+  const { low, high, labelled } = agreementOf(two, 2)
+  t.ok(low! > 0.1 && low! < 0.2 && high! > 0.6 && high! < 0.7, `${low} to ${high}`)
+  t.equal(labelled, 50)
+})
+
+// The page of reports: what it shows, and that strangers' texts stay texts.
+
+const EVIL = '</pre><script>alert(1)</script><img src=x onerror="alert(2)">\'"&\u202e{{x}}'
+
+/** Bob says what `says` makes of the words of ann, who calls a tool first. */
+const model = (says: (text: string) => string): ModelClient => ({
+  offline: true,
+  async *complete({ messages, agent }) {
+    const last = messages.at(-1)!
+    const text = textOf(last.content)
+    if (agent === 'bob') yield { text: says(text) }
+    else if (last.role === 'tool') yield { text }
+    else yield { toolCall: { id: 'c', name: 'find', input: JSON.stringify({ what: text }) } }
+  },
+})
+
+const find = defineTool({
+  name: 'find',
+  description: 'Finds.',
+  input: z.object({ what: z.string() }),
+  run: async ({ what }) => what,
+})
+
+const finders = (says: (text: string) => string): MultiAgentPatternOptions<string> =>
+  defineTeam({
+    agents: [
+      { name: 'ann', systemPrompt: 'Find.', tools: [find] },
+      { name: 'bob', systemPrompt: 'Talk.' },
+    ],
+    models: { default: model(says) },
+    logger: silent,
+    orchestration: { strategy: 'sequential' },
+  })
+
+const suite = (says: (text: string) => string, more: Partial<EvalSuite> = {}): EvalSuite => ({
+  name: 'desk',
+  team: finders(says),
+  cases: Array.from({ length: 4 }, (_, at) => ({ id: `case ${at}`, input: `word ${at}`, expected: `word ${at}` })),
+  scorers: [exact()],
+  ...more,
+})
+
+const TAGS = new Set(
+  'html head meta title style body main section h1 h2 h3 p ul li table tr th td span div details summary dl dt dd pre code svg line circle path rect text'.split(
+    ' ',
+  ),
+)
+const FIELDS = new Set(
+  'lang charset name content http-equiv class scope viewBox width height role aria-label open x y x1 x2 y1 y2 cx cy r rx d'.split(
+    ' ',
+  ),
+)
+
+const shown = (report: EvalReport, before?: EvalReport) => ({
+  report,
+  before,
+  again: (of: PlayOfCase) => `again ${of.case}, ${of.repeat}`,
+})
+
+/** The page as a browser reads it, of which all is known: no script, and nothing that is loaded. */
+function read(t: Test, page: string) {
+  const { document } = parseHTML(page)
+  const all = [...document.querySelectorAll('*')]
+  const fields = all.flatMap((element) => [...element.attributes].map(({ name }) => name))
+  t.same(
+    all.map(({ localName }) => localName).filter((name) => !TAGS.has(name)),
+    [],
+  )
+  t.same(
+    fields.filter((name) => !FIELDS.has(name)),
+    [],
+  )
+  t.match(
+    document.querySelector('meta[http-equiv]')?.getAttribute('content'),
+    /^default-src 'none'; style-src 'unsafe-inline'$/,
+  )
+  t.notMatch(document.querySelector('style')?.textContent, /url\(|@import/)
+  return document
+}
+
+t.test('it shows intervals, what was played, and the command for a rehearsal', async (t) => {
+  const report = await runEval(
+    suite((text) => text, {
+      gates: [gate('mine', ({ repeat, case: { id } }) => repeat === 1 || id !== 'case 3')],
+      repeats: 2,
+    }),
+  )
+  const document = read(t, evalPage([shown(report)]))
+  t.match(document.querySelector('h1')?.textContent, /failed\s+desk/)
+  t.equal(document.querySelector('svg')?.getAttribute('aria-label'), '1.000 (95 %: 0.510 to 1.000, 4 cases)')
+  const first = document.querySelector('details')!
+  t.ok(first.hasAttribute('open'), 'a case that failed comes first, and is open')
+  t.match(first.querySelector('summary')?.textContent, /FAIL\s+case 3\s+failed in 1 of 2/)
+  t.match(first.querySelector('.side .reasons')?.textContent, /mine: "mine" does not hold/)
+  t.match(first.querySelector('.command')?.textContent, /^again case 3, 2$/)
+  t.equal(first.querySelectorAll('.side').length, 1)
+  t.match(first.textContent, /ann\.find\({"what":"word 3"}\) = word 3/)
+  const drawn = [...first.querySelectorAll('.scrolls text')].map((each) => each.textContent)
+  t.same(drawn.slice(0, 4), ['$user', '$orchestrator', 'ann', 'bob'])
+  t.equal(drawn.filter((text) => text === 'word 3').length, 6, 'an arrow for each message')
+  t.notOk(document.querySelectorAll('details')[1]?.hasAttribute('open'))
+})
+
+t.test('cases that differ from before stand side by side, the largest difference first', async (t) => {
+  const before = await runEval(suite((text) => text))
+  const now = await runEval(
+    suite((text) => (text.endsWith('2') ? 'wrong' : text), { scorers: [exact(), scorer('new', () => 0)] }),
+    { against: before },
+  )
+  const document = read(t, evalPage([shown(now, before), shown(before)]))
+  const [first, second] = document.querySelectorAll('details')
+  t.match(first?.querySelector('summary')?.textContent, /case 2\s+score -1\.000/)
+  t.same(
+    [...first!.querySelectorAll('.side')].map((side) => [
+      side.querySelector('h3')?.textContent,
+      side.querySelector('pre')?.textContent,
+    ]),
+    [
+      ['before', 'word 2'],
+      ['now', 'wrong'],
+    ],
+  )
+  t.equal(second?.querySelectorAll('h3').length, 0)
+  t.match(document.querySelector('table')?.textContent, /before 1\.000[\s\S]*difference -0\.250 \(95 %: -\d/)
+  t.equal(document.querySelector('svg')?.querySelectorAll('circle').length, 2)
+  const notes = [...document.querySelectorAll('section:first-of-type > .quiet')].map(({ textContent }) => textContent)
+  t.match(notes.slice(1), [
+    /"exact": with 1 differing cases of 4 no difference can be found/,
+    /not compared: score "new"/,
+  ])
+  t.equal(document.querySelectorAll('section').length, 2)
+})
+
+t.test('a text of a stranger is a text, wherever it stands, and no longer than can be read', async (t) => {
+  const cases = [{ id: EVIL, input: EVIL, expected: EVIL, tags: [EVIL], gates: [gate(EVIL, () => EVIL)] }]
+  const scorers = [scorer(EVIL, () => ({ score: 1, why: EVIL }))]
+  const report = await runEval(suite(() => EVIL, { name: EVIL, cases, scorers }))
+  const evil = read(t, evalPage([shown(report)]))
+  const told = EVIL.replace('\u202e', '\\u{202e}')
+  for (const place of ['h1', 'summary', '.side pre', '.gates', '.side li', '.reasons', 'code', 'dd', 'title'])
+    t.ok(evil.querySelector(place)?.textContent?.includes(told), place)
+  const long = await runEval(suite(() => 'x'.repeat(100_000), { repeats: 1 }))
+  t.ok(evalPage([shown(long)]).length < 60_000)
+  const many = Array.from({ length: 210 }, (_, at) => ({
+    ...long.results[0]!,
+    run: { ...long.results[0]!.run, case: { ...long.results[0]!.run.case, id: `${at}` } },
+  }))
+  const page = read(t, evalPage([shown({ ...long, results: many })]))
+  t.equal(page.querySelectorAll('details').length, 200)
+  t.match(page.body.textContent, /10 more cases are left out/)
 })

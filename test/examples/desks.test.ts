@@ -1,5 +1,4 @@
-/** The desks as a new user starts them. */
-
+/** The desks as a new user starts them, the research desk among them. */
 import { type ChildProcess, type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readdirSync } from 'node:fs'
@@ -9,12 +8,16 @@ import t from 'tap'
 import { keywordModel } from '../../examples/city-desk/keyword-model.ts'
 import { recordedServices } from '../../examples/city-desk/recorded-services.ts'
 import { cityDesk } from '../../examples/city-desk/team.ts'
+import { recordedSearch } from '../../examples/lib/recorded-search.ts'
+import { modelsFrom } from '../../examples/research-desk/keys.ts'
+import { PAGES, playedModel, QUESTION } from '../../examples/research-desk/session.ts'
+import researchTeam, { researchDesk } from '../../examples/research-desk/team.ts'
 import desk from '../../examples/served-desk/team.ts'
 import { createTeam as servedDeskCreateTeam } from '../../src/index.ts'
 import { httpApi } from '../../src/service/api/index.ts'
 import { folderOf } from '../durability/log-folders.ts'
 import { modelServer } from '../fixtures/model-server.ts'
-import { silent } from '../kit/team.ts'
+import { gate, silent } from '../kit/team.ts'
 import { send } from '../service/http/stage.ts'
 import { start } from './start.ts'
 
@@ -75,8 +78,7 @@ t.test('the coding desk plays its session with real files and commands, and leav
   t.notOk(existsSync('workspace'))
 })
 
-// The coding desk with a model: a conversation at the terminal. The session that is played without one is in
-// desks.test.ts.
+// The coding desk with a model: a conversation at the terminal. The session that is played without one is above.
 
 /** What resolves when that has been printed since it was asked last. */
 function reader(child: ChildProcess, stream: Readable) {
@@ -155,7 +157,6 @@ t.test('a process that is killed three times loses nothing, and does nothing twi
 // The desk that `npm run serve` serves: it asks, crashes, goes on, and tells all of it over HTTP.
 
 t.test('a task asks a person, survives the crash of its clerk, and tells both', async (t) => {
-  const silent = { debug() {}, info() {}, warn() {}, error() {} }
   const team = servedDeskCreateTeam({ ...desk, logger: silent })
   const authorize = () => ({ id: 'me', may: ['run', 'watch', 'approve'] as const })
   const api = httpApi({ teams: { desk: team }, authorize, approveOwn: true, logger: silent })
@@ -177,4 +178,102 @@ t.test('a task asks a person, survives the crash of its clerk, and tells both', 
   t.equal((await send(api, 'GET', `${path}/blackboard?type=offer`)).body.entries.length, 3)
   const { body: stream } = await send(api, 'GET', `${path}/events?types=agent.crashed`)
   t.match(stream, /"agent":"clerk"/)
+})
+
+// The research desk of document 001, as a new user starts it.
+
+t.test('the desk plans, researches, calculates, replans what fails, and answers', async (t) => {
+  const { status, stdout, stderr } = start('research-desk')
+  t.equal(status, 0, stderr)
+  for (const version of [20, 22]) {
+    t.match(stderr, `ResearchAgent: web_search {"query":"Node.js ${version} end of life"}`)
+    t.match(stderr, new RegExp(`ResearchAgent: read_webpage .*/releases/${version}"`))
+  }
+  t.match(stderr, /calculator failed: .*servers is not known.*What is done in the place of sub-task 4 /s)
+  const [subTasks = '', results = ''] = stdout.match(/(?<=# (Sub-tasks|Results)\n\n)(\{.*\}\n)+/g) ?? []
+  t.same(subTasks.match(/(?<="assignedAgentRole":")\w+/g)?.sort(), [
+    'ResearchAgent',
+    'ResearchAgent',
+    'UtilityAgent',
+    'UtilityAgent',
+    'UtilityAgent',
+  ])
+  t.match(subTasks, /"toolName":"run_code".*"contextSummary":".*2026-04-30.*2027-04-30/)
+  t.equal(results.match(/"status":"COMPLETED"/g)?.length, 4)
+  t.match(results, /"workerAgentRole":"UtilityAgent","status":"COMPLETED","resultData":"365"/)
+  t.match(
+    stdout,
+    /# Answer\n\nSupport of Node\.js 20 ends on 2026-04-30.* 365 days, and takes 8\.4 hours for 14 servers\.\n$/,
+  )
+})
+
+t.test('two researchers work at the same time', async (t) => {
+  const web = await recordedSearch(PAGES)
+  t.teardown(() => web.close())
+  const played = playedModel(web.origin)
+  const both = gate()
+  let arrived = 0
+  const research: ModelClient = {
+    async *complete(request) {
+      arrived += 1
+      if (arrived === 2) both.open()
+      await both.opened // the first one is not answered before the second one has come
+      yield* played.complete(request)
+    },
+  }
+  const models = { orchestrator: played, research }
+  const options = researchDesk({ searchUrl: web.origin, readable: [new URL(web.origin).host], models })
+  await using team = createTeam(options)
+  const { finalOutput, error } = await team.execute(QUESTION)
+  t.equal(error, null)
+  t.match(finalOutput, /gains 365 days/)
+  played.assertDone()
+})
+
+t.test('each role has the key that is named for it, and no key is in what the team is told', async (t) => {
+  const own = { ORCHESTRATOR_GEMINI_API_KEY: 'one', RESEARCH_AGENT_GEMINI_API_KEY: 'two' }
+  t.match(modelsFrom(own), {
+    orchestrator: { apiKeyEnv: 'ORCHESTRATOR_GEMINI_API_KEY' },
+    research: { apiKeyEnv: 'RESEARCH_AGENT_GEMINI_API_KEY' },
+  })
+  t.match(modelsFrom({ ORCHESTRATOR_GEMINI_API_KEY: 'one' }), {
+    research: { apiKeyEnv: 'ORCHESTRATOR_GEMINI_API_KEY' },
+  })
+  t.match(modelsFrom({ OPENAI_API_KEY: 'three', DRAMATIS_MODEL: 'small' }), {
+    orchestrator: { model: 'small', apiKeyEnv: 'OPENAI_API_KEY' },
+  })
+  t.equal(modelsFrom({}), undefined)
+})
+
+t.test('the desk answers over HTTP as it does in a program', async (t) => {
+  const web = await recordedSearch(PAGES)
+  t.teardown(() => web.close())
+  const played = playedModel(web.origin)
+  const models = { orchestrator: played, research: played }
+  const options = researchDesk({ searchUrl: web.origin, readable: [new URL(web.origin).host], models })
+  t.same(Object.keys(researchTeam), Object.keys(options), 'the team file has the same desk')
+  const team = createTeam({ ...options, logger: silent })
+  const api = httpApi({ teams: { desk: team }, authorize: () => ({ id: 'me', may: ['run'] }), logger: silent })
+  t.teardown(() => api.close({ teams: true }))
+  const { body } = await send(api, 'POST', '/api/tasks', { body: { query: QUESTION } })
+  t.match(body, { status: 'finished', answer: /gains 365 days/ })
+  const { body: history } = await send(api, 'GET', `/api/tasks/${body.id}/messages?agent=UtilityAgent`)
+  t.match(history.messages, [{}, {}])
+  played.assertDone()
+})
+
+t.test('served without a key it answers by its tools, and says what it did not look up', async (t) => {
+  const team = createTeam({ ...researchTeam, logger: silent })
+  const api = httpApi({ teams: { desk: team }, authorize: () => ({ id: 'me', may: ['run', 'watch'] }), logger: silent })
+  t.teardown(() => api.close({ teams: true }))
+  for (const [query, answer] of [
+    ['What is 1000 * 1.05 ^ 2, and who discovered helium?', /: 1102\.5\n.*helium: Without a key/],
+    ['12 + 30', /12 \+ 30: 42$/],
+    ['Who discovered helium?', /nothing is looked up/],
+    ['3 - x, (1 + 1', /^\[without a model\]\n/],
+  ] as const) {
+    const { status, body } = await send(api, 'POST', '/api/process-multi-agent-task', { body: { query } })
+    t.equal(status, 200, query)
+    t.match(body, { status: 'finished', answer }, query)
+  }
 })

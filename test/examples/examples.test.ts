@@ -1,26 +1,30 @@
-/** Examples as a new user starts them, without a key. */
-
+/** Examples and failures as a new user starts them, without a key, and examples with one. */
 import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import t from 'tap'
-import { start } from './start.ts'
+import { read } from '../docs/page.ts'
+import { modelServer, type SeenCall } from '../fixtures/model-server.ts'
+import type { Answer } from '../fixtures/model-wire.ts'
+import { howMany } from '../how-many.ts'
+import { dramatis } from '../service/command-line.ts'
+import { guard, start, startBeside } from './start.ts'
 
 // `npm run examples`: each with its name, what it shows and its output.
 
 const run = (...names: string[]) => start('.', names)
 
-t.test('the examples that are named are run, and what they print is shown', async (t) => {
-  const { status, stdout, stderr } = run('writing-pipeline', 'agent-workbench')
+t.test('the example that is named is run, and what it prints is shown', async (t) => {
+  const { status, stdout, stderr } = run('writing-pipeline')
   t.equal(status, 0, stderr)
   t.match(stdout, /^=+ writing-pipeline: .+\n\n# Docker Compose$/m)
-  t.match(stdout, /^=+ agent-workbench: .+\n\n+# Each task goes/m)
-  t.match(stdout, '2 of 2 examples did what they are for')
+  t.match(stdout, '1 of 1 examples did what they are for')
 })
 
-t.test('the exit code is 1 if one fails, and for an example that there is not', async (t) => {
+t.test('if one fails the next is run all the same, and the exit code is 1, as for one that there is not', async (t) => {
   const failing = start('.', ['writing-pipeline', 'agent-workbench'], { TMPDIR: t.testdirName })
   t.equal(failing.status, 1, 'there is no such folder, so one cannot make its own in it')
   t.match(failing.stdout, /^writing-pipeline failed: exit code 1$/m)
+  t.match(failing.stdout, /^=+ agent-workbench: .+\n\n+# Each task goes/m)
   t.match(failing.stdout, '1 of 2 examples did what they are for')
   const missing = run('city-desc')
   t.equal(missing.status, 1)
@@ -131,8 +135,6 @@ t.test('the smallest team file answers from the command line', async (t) => {
 
 // What a new user starts first asks for no key and reaches for no network.
 
-const guard = new URL('../fixtures/offline.js', import.meta.url).href
-
 /** Only what finds programs is left of the environment: no key, no address of a provider. */
 const offlineStart = (...args: string[]) =>
   spawnSync(process.execPath, ['--import', guard, ...args], {
@@ -149,10 +151,89 @@ t.test('the guard ends who reaches for the network', async (t) => {
   }
 })
 
-for (const example of ['data-desk', 'city-desk', 'coding-desk'])
-  t.test(`${example} runs without a key and without a network`, async (t) => {
-    const { status, stdout, stderr } = offlineStart(`dist/examples/${example}/main.js`)
-    t.equal(status, 0, stderr)
-    t.notMatch(stderr, 'reached for the network')
-    t.not(stdout, '')
+t.test('the first one runs without a key, a network, and all but what finds programs', async (t) => {
+  const { status, stdout, stderr } = offlineStart('dist/examples/data-desk/main.js')
+  t.equal(status, 0, stderr)
+  t.notMatch(stderr, 'reached for the network')
+  t.not(stdout, '')
+})
+
+// Failures as their commands show them, and examples with a key.
+
+// Each failure that docs/explanation/failures.md has a row for, as its command shows it.
+
+/** What the user sees of each. */
+const shown: Record<string, { code: number; stdout: string | RegExp; stderr: RegExp[] }> = {
+  crash: { code: 0, stdout: 'done, in attempt 2\n', stderr: [/^worker crashed: .*; restarts at once$/m] },
+  deadlock: {
+    code: 0,
+    stdout: /^(less than )?10\n$/,
+    stderr: [/^deadlock: ann -> bob$/m, /^deadlock: ann -> bob; (ann|bob) gives way$/m],
+  },
+  livelock: {
+    code: 1,
+    stdout: '',
+    stderr: [
+      /^livelock: "manager" asked "worker" the same 4 times/m,
+      /^warn worker No progress: /m,
+      /^error: LIVELOCK: /m,
+    ],
+  },
+  silence: {
+    code: 1,
+    stdout: '',
+    stderr: [
+      /asked again[\s\S]*asked again/,
+      /^warn manager .*did not answer .*asked 3 times/m,
+      /^error: .*RequestTimeoutError/m,
+    ],
+  },
+  tie: { code: 0, stdout: 'blue\n', stderr: [/^task completed: chair: go$/m] },
+}
+
+for (const [name, { code, stdout, stderr }] of Object.entries(shown))
+  t.test(name, async (t) => {
+    const file = `examples/failures/${name}.ts` // tests are started in the project's folder
+    t.match(read('docs/explanation/failures.md'), `\`${file} go\``)
+    const seen = await dramatis(['run', file, 'go'])
+    t.equal(seen.code, code, seen.stderr)
+    t.match(seen.stdout, stdout)
+    for (const line of stderr) t.match(seen.stderr, line)
   })
+
+// With a key the models are real: each example asks the provider that the environment names, and plays no script.
+
+/** An answer that fits what is asked for. */
+function answerTo({ prompt, body }: SeenCall): string | Answer {
+  const schema = JSON.stringify(body.response_format ?? '')
+  const json = (value: unknown) => JSON.stringify(value)
+  if (schema.includes('"evidence"')) return json({ argument: 'It is faster.', evidence: ['a benchmark'] })
+  if (schema.includes('"winner"')) return json({ winner: 'critic', reasons: 'It has more evidence.' })
+  if (schema.includes('"approved"')) return json({ approved: true })
+  if (schema.includes('"worker"')) return json({ tasks: [{ worker: 'backend_dev', task: 'Write it.' }] })
+  if (body.tool_choice === 'required')
+    return { toolCalls: [{ name: 'create_plan', input: { tasks: [{ agent: 'ResearchAgent', task: 'Find it.' }] } }] }
+  return prompt.includes('JSON array') ? json(['Find a flight', 'List activities']) : 'In the words of the model.'
+}
+
+const real = ['agent-workbench', 'api-debate', 'research-desk', 'web-team', 'writing-pipeline']
+
+for (const example of real.filter((_, at) => at % howMany(2, 1) === 0)) {
+  t.test(`${example} asks the provider`, async (t) => {
+    const server = await modelServer(t)
+    server.always(answerTo)
+    const { status, stdout, stderr } = await startBeside(example, {
+      OPENAI_API_KEY: 'sk-of-the-user',
+      OPENAI_BASE_URL: server.baseURL,
+      DRAMATIS_MODEL: 'small',
+      TMPDIR: t.testdir(),
+    })
+    t.equal(status, 0, stderr)
+    t.match(stdout, /In the words of the model\.\n/)
+    t.notMatch(stderr, 'script')
+    t.ok(server.calls.length > 2)
+    for (const { key, body } of server.calls)
+      t.match({ key, model: body.model }, { key: 'sk-of-the-user', model: 'small' })
+    t.notMatch(stdout + stderr, 'sk-of-the-user')
+  })
+}

@@ -8,8 +8,8 @@ import { type Script as ModelScript, scriptedModel } from '../../src/testing.ts'
 import { first, type Script } from '../durability/desk-team.ts'
 import { folderOf } from '../durability/log-folders.ts'
 import type { Changed } from '../fixtures/old-runs/clerk.ts'
+import { silent } from '../kit/team.ts'
 
-const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
 const clerk = new URL('../fixtures/old-runs/clerk.js', import.meta.url)
 const weigh = new URL('../fixtures/old-runs/weigh.js', import.meta.url)
 

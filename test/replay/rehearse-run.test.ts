@@ -16,13 +16,12 @@ import { type OldRunPlan, type OldRunRehearsal, rehearseRun, scriptedModel } fro
 import { deskOf, first, type Script } from '../durability/desk-team.ts'
 import { folderOf } from '../durability/log-folders.ts'
 import type { Changed } from '../fixtures/old-runs/clerk.ts'
-import { gate } from '../kit/team.ts'
+import { howMany } from '../how-many.ts'
+import { gate, silent } from '../kit/team.ts'
 import { clerks, effects, priced, sells, served, shop } from './clerk-team.ts'
 import { logged, type Report, rehearsed } from './shop-logs.ts'
 
 // `rehearseRun`: an old run with the code of today, and the answers that the world outside gave then.
-
-const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
 
 /** Logs of a run of the shop, by the answer of the person. */
 const played = new Map<string, Promise<string>>()
@@ -501,8 +500,6 @@ t.test('with changed code the differences of each run are told, and the exit cod
     /\ntwo: 2 differences\n {2}then: failed: AGENT_FAILED: .*is not sold\n {2}now: {2}failed: AGENT_FAILED/,
   )
   t.match(stdout, /\nPlay the first of them alone:\n {2}npx dramatis rehearse \S+shop-team.js --from one --log \S+\n$/)
-  const again = await rehearsed(['--from', 'all', '--log', log], { lazy: true })
-  t.equal(again.stdout, stdout, 'it is the same each time')
 })
 
 t.test('one run is shown with its diagram', async (t) => {
@@ -528,7 +525,6 @@ t.test('runs are selected by their ids, and by their status', async (t) => {
     return report.results.map(({ runId }) => runId)
   }
   t.same(await ids('--from', 'three', '--from', 'one'), ['three', 'one'])
-  t.same(await ids('--from', 'all', '--status', 'failed'), ['two'])
   t.same(await ids('--from', 'all', '--status', 'finished'), ['one', 'three'])
   t.match(await rehearsed(['--from', 'all', '--status', 'aborted', '--log', log]), {
     code: 0,
@@ -639,8 +635,10 @@ const strategies: MultiAgentPatternOptions['orchestration'][] = [
   { strategy: 'auction' },
   { strategy: 'consensus' },
 ]
-for (const orchestration of strategies)
-  t.test(`${'strategy' in orchestration && orchestration.strategy}: two runs of one thread, with models`, async (t) => {
+for (const [at, orchestration] of strategies.entries()) {
+  const queries = ['Should we sell tea?', 'And coffee?'].slice(0, at === 0 ? 2 : howMany(1, 2))
+  const name = `${'strategy' in orchestration && orchestration.strategy}: ${queries.length} runs of one thread, with models`
+  t.test(name, async (t) => {
     const agents = ['ann', 'bob', 'cid'].map((name) => ({
       name,
       systemPrompt: `You are ${name}.`,
@@ -648,5 +646,6 @@ for (const orchestration of strategies)
     }))
     const enableBlackboard = 'strategy' in orchestration && orchestration.strategy === 'blackboard'
     const options: MultiAgentPatternOptions = { agents, orchestration, models: 'rehearsal', enableBlackboard }
-    await again(t, options, ['Should we sell tea?', 'And coffee?'])
+    await again(t, options, queries)
   })
+}

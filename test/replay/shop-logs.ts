@@ -9,11 +9,11 @@ import { type RunMismatch, scriptedModel } from '../../src/testing.ts'
 import { folderOf } from '../durability/log-folders.ts'
 import type { Changed } from '../fixtures/old-runs/clerk.ts'
 import shopTeam from '../fixtures/old-runs/shop-team.ts'
+import { silent } from '../kit/team.ts'
 import { fakeSurroundings } from '../service/fake-team.ts'
 import { served } from './clerk-team.ts'
 
 const file = fileURLToPath(new URL('../fixtures/old-runs/shop-team.js', import.meta.url))
-const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
 
 export interface Report {
   runs: number

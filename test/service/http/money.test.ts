@@ -1,11 +1,10 @@
-/** Money over HTTP: what a task has cost, who has nothing left, and who sees whose budgets. */
-import type { Test } from 'tap'
-import t from 'tap'
+/** Money over HTTP: budgets of callers and tenants, limits of a task, prices and what a task has cost. */
+import t, { type Test } from 'tap'
 import type { BudgetConfig, ModelClient, MultiAgentPatternOptions } from '../../../src/index.ts'
-import { httpApi } from '../../../src/service/api/index.ts'
+import { type HttpApiOptions, httpApi } from '../../../src/service/api/index.ts'
 import { testTeam } from '../../../src/testing.ts'
 import { gate } from '../../kit/team.ts'
-import { callerOf, EVERYTHING, send } from './stage.ts'
+import { callerOf, EVERYTHING, type Sent, send } from './stage.ts'
 
 /** A model whose calls cost 0.60 EUR each. */
 const model: ModelClient = {
@@ -172,4 +171,94 @@ t.test('prices stand in one place', async (t) => {
   t.teardown(() => team.close())
   const make = () => httpApi({ teams: { desk: team }, authorize: callerOf, prices: prices.models })
   t.throws(make, { code: 'CONFIGURATION', message: /prices beside those of team "desk"/ })
+})
+
+// A budget that is used up says so over HTTP, and asks to come back only where that helps.
+
+function limited(t: Test, budget: BudgetConfig) {
+  const agents = ['first', 'second'].map((name) => ({ name, maxOutputTokens: 500 }))
+  const team = testTeam({ agents, orchestration: { strategy: 'sequential' }, budget }, { model })
+  const api = httpApi({ teams: { desk: team }, authorize: callerOf })
+  t.teardown(() => api.close({ teams: true }))
+  return (path: string, body: object): Promise<Sent> => send(api, 'POST', path, { body })
+}
+
+const WINDOW: BudgetConfig = { perTeam: { tokens: 1_000, windowMs: 90_000 } }
+const NEVER: Record<string, BudgetConfig> = {
+  'perRun.tokens': { perRun: { tokens: 1_000 } },
+  'perRun.perAgentTokens': { perRun: { perAgentTokens: 400 } },
+  'perTeam that no call ever fits into': { perTeam: { tokens: 100, windowMs: 90_000 } },
+}
+
+t.test('a window that frees tokens: 429 with the seconds until then, in each shape', async (t) => {
+  const ask = limited(t, WINDOW)
+  const { status, headers, body } = await ask('/api/tasks', { query: 'write' })
+  t.match(
+    { status, body },
+    {
+      status: 429,
+      body: {
+        status: 429,
+        code: 'BUDGET_EXCEEDED',
+        title: 'A budget is used up',
+        detail: /budget\.perTeam\.tokens/,
+        task: { status: 'failed', error: { status: 429, code: 'BUDGET_EXCEEDED' } },
+      },
+    },
+  )
+  const seconds = Number(headers.get('retry-after'))
+  t.ok(Number.isInteger(seconds) && seconds > 0 && seconds <= 90, `${seconds} s`)
+  const asked = { model: 'desk', messages: [{ role: 'user', content: 'write' }] }
+  const chat = await ask('/v1/chat/completions', asked)
+  t.match(chat, { status: 429, body: { error: { code: 'BUDGET_EXCEEDED', type: 'rate_limit_error' } } })
+  t.match(chat.headers.get('retry-after'), /^\d+$/)
+})
+
+for (const [name, budget] of Object.entries(NEVER))
+  t.test(`${name}: 422, and no time to come back`, async (t) => {
+    const ask = limited(t, budget)
+    const { status, headers, body } = await ask('/api/tasks', { query: 'write' })
+    t.match({ status, body }, { status: 422, body: { status: 422, code: 'BUDGET_EXCEEDED' } })
+    t.equal(headers.get('retry-after'), null)
+    const chat = await ask('/v1/chat/completions', { model: 'desk', messages: [{ role: 'user', content: 'write' }] })
+    t.match(chat, { status: 422, body: { error: { code: 'BUDGET_EXCEEDED' } } })
+  })
+
+// The cost of a task follows from prices, and says what it leaves out.
+
+const priced: ModelClient = {
+  offline: true,
+  async *complete() {
+    yield { text: 'bought' }
+    const usage = { inputTokens: 1_000_000, cachedTokens: 250_000, outputTokens: 500_000, totalTokens: 1_500_000 }
+    yield { usage: { ...usage, calls: 1 }, finishReason: 'stop' }
+  },
+}
+
+async function costWith(t: Test, prices: HttpApiOptions['prices']) {
+  const team = testTeam({ agents: [{ name: 'writer' }], orchestration: { strategy: 'sequential' } }, { model: priced })
+  const api = httpApi({ teams: { desk: team }, authorize: callerOf, prices })
+  t.teardown(() => api.close({ teams: true }))
+  const { body } = await send(api, 'POST', '/api/tasks', { body: { query: 'buy' } })
+  return { cost: body.cost }
+}
+
+t.test('a call costs its input, its cached input and its output', async (t) => {
+  const price = { input: 2, cachedInput: 1, output: 10 }
+  const { cost } = await costWith(t, { default: price })
+  t.same(cost, { estimate: 0.75 * 2 + 0.25 + 5, byModel: { default: 6.75 }, unpriced: [] })
+})
+
+t.test('cached input costs as other input where no price is given for it', async (t) => {
+  t.equal((await costWith(t, { default: { input: 2, output: 10 } })).cost.estimate, 7)
+})
+
+t.test('models without a price are named; without prices there is no cost', async (t) => {
+  t.same((await costWith(t, {})).cost, { estimate: 0, byModel: {}, unpriced: ['default'] })
+  t.equal((await costWith(t, undefined)).cost, null)
+})
+
+t.test('a wrong price is refused', async (t) => {
+  const wrong = { default: { input: 2, output: -1 } }
+  await t.rejects(costWith(t, wrong), { code: 'CONFIGURATION', message: /^prices\.default\.output: got -1/ })
 })

@@ -1,15 +1,29 @@
-/** Teams by the Model Context Protocol: clients of both eras ask, wait, answer and cancel; strangers get nowhere. */
+/** Teams by the Model Context Protocol: over HTTP, over pipes, and in a service that is killed. */
+import { once } from 'node:events'
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { PassThrough } from 'node:stream'
 import { fileURLToPath } from 'node:url'
+import type { Transport } from '@modelcontextprotocol/client'
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import t, { type Test } from 'tap'
 import { defineAgent } from '../../../src/index.ts'
 import { mcpTools } from '../../../src/mcp/index.ts'
 import { httpApi } from '../../../src/service/api/index.ts'
 import { serve } from '../../../src/service/commands/serve.ts'
 import type { TaskQuestion } from '../../../src/service/http/schemas.ts'
+import { servePipes } from '../../../src/service/mcp/stdio.ts'
 import { testTeam } from '../../../src/testing.ts'
+import { Dice } from '../../dice.ts'
+import { howMany } from '../../how-many.ts'
+import { silent } from '../../kit/team.ts'
 import { opening, served } from '../chat/desk.ts'
+import { ServedShop } from '../chat/served-shop.ts'
+import { openShop, type Shop } from '../chat/shop.ts'
 import { fakeSurroundings } from '../fake-team.ts'
-import { connect, modern, modernHeaders, type Opened, said, sendRaw, taskIn } from './client.ts'
+import { connect, modern, modernHeaders, type Opened, said, sendRaw, speak, taskIn } from './client.ts'
+
+// Teams by the Model Context Protocol: clients of both eras ask, wait, answer and cancel; strangers get nowhere.
 
 const mcp = true
 const BOX = '7f1c3c0e-52a4-4f0b-9d4b-6a1c8f0a7d11'
@@ -375,4 +389,188 @@ t.test('a client without a token is told which servers give one', async (t) => {
 t.test('without the option there is no route', async (t: Test) => {
   const { url } = await served(t)
   t.equal((await sendRaw(url, {})).status, 404)
+})
+
+// Teams by the Model Context Protocol over pipes: forms in both eras, signs of life, and nothing else on stdout.
+
+const cli = fileURLToPath(new URL('../../../src/service/cli.js', import.meta.url))
+const file = fileURLToPath(new URL('../../fixtures/mcp/shop-team.js', import.meta.url))
+
+/** Serves a shop over pipes. Resolves to the client's end of them. */
+async function piped(t: Test, shop: Partial<Shop> = {}, mcp = {}) {
+  const done: string[] = []
+  const team = openShop({ does: (what) => done.push(what), ...shop })
+  const stdin = new PassThrough()
+  const transport: Transport = {
+    start: async () => {},
+    send: async (message) => void stdin.write(`${JSON.stringify(message)}\n`),
+    close: async () => void stdin.end(),
+  }
+  const write = async (text: string) => {
+    for (const line of text.split('\n')) if (line !== '') transport.onmessage?.(JSON.parse(line))
+  }
+  const options = { teams: { shop: team }, mcp, logger: silent, limits: { disconnectGraceMs: 1 } }
+  const caller = { id: 'local', may: ['run', 'watch', 'operate', 'approve'] as const }
+  const { over, close } = await servePipes(options, caller, { stdin, answer: { write } })
+  t.teardown(async () => {
+    await close()
+    await team.close()
+  })
+  return { team, done, transport, over }
+}
+
+for (const era of ['2025', '2026'] as const)
+  t.test(`a program of ${era} is asked by a form within its call, and a person says yes or no`, async (t) => {
+    const { transport, done } = await piped(t, {}, { waitMs: 1_000 })
+    let isAgreed = true
+    const elicits: Opened['elicits'] = () => ({ action: 'accept', content: { approve: isAgreed } })
+    const { ask } = await speak(t, transport, { era, elicits })
+    t.equal(said(await ask('use buy lamp')), 'result: {"done":"lamp"}')
+    isAgreed = false
+    t.match(said(await ask('use buy sofa')), /did not agree/)
+    t.match(said(await ask('use pay rent')), /"questions":\[\]/, 'who has asked is not offered what others approve')
+    t.same(done, ['buy lamp'])
+  })
+
+t.test('a program is told that its task works, and waits for it', async (t) => {
+  const gate = opening()
+  const { transport } = await piped(
+    t,
+    { pause: (word) => (word === 'slowly' ? gate.promise : undefined) },
+    { waitMs: 1 },
+  )
+  const { ask } = await speak(t, transport, { era: '2025' })
+  const told: unknown[] = []
+  const onprogress = (progress: unknown) => {
+    told.push(progress)
+    gate.resolve()
+  }
+  t.equal(said(await ask('say slowly', { onprogress })), 'slowly')
+  t.match(told, [{ progress: 1, message: 'shop works' }])
+})
+
+t.test('a call that its program gives up ends its task', async (t) => {
+  const gate = opening()
+  const { transport, team } = await piped(t, { pause: () => gate.promise })
+  const { ask } = await speak(t, transport, { era: '2025' })
+  const leaving = new AbortController()
+  const left = ask('say slowly', { signal: leaving.signal })
+  while ((await team.listRuns()).length === 0) await new Promise(setImmediate)
+  leaving.abort()
+  await t.rejects(left)
+  while ((await team.listRuns())[0]!.status !== 'aborted') await new Promise(setImmediate)
+  gate.resolve()
+})
+
+t.test('dramatis mcp speaks nothing but the protocol on stdout, and ends when its program leaves', async (t) => {
+  const effects = join(t.testdir(), 'effects')
+  mkdirSync(effects)
+  const env = { EFFECTS: effects }
+  const transport = new StdioClientTransport({
+    command: process.execPath,
+    args: [cli, 'mcp', `shop=${file}`, '--agents'],
+    env,
+    stderr: 'pipe',
+  })
+  const errors: unknown[] = []
+  let printed = ''
+  transport.stderr?.on('data', (text) => {
+    printed += text
+  })
+  const { client, ask, call } = await speak(t, transport, {
+    elicits: () => ({ action: 'accept', content: { approve: true } }),
+  })
+  client.onerror = (error) => errors.push(error)
+  const { tools } = await client.listTools()
+  t.same(tools.map(({ name }) => name).slice(0, 2), ['ask_shop', 'ask_shop_shop'])
+  t.equal(said(await ask('use buy lamp')), 'result: {"done":"lamp"}')
+  t.equal(said(await call('ask_shop_shop', { query: 'say hello' })), 'hello')
+  const [name] = readdirSync(effects)
+  t.equal(readFileSync(join(effects, name!), 'utf8'), 'buy lamp')
+  const stderr = transport.stderr!
+  const ended = once(stderr, 'end')
+  await client.close()
+  await ended
+  t.match(printed, /"jsonrpc"[\s\S]*serves shop by MCP[\s\S]*a tool prints/)
+  t.same(errors, [])
+})
+
+// The service is killed between any two requests of a client: each task is one, and what it does is done once.
+
+const SHOP = 'http://shop'
+
+/** Tries until it works: nobody knows what has become of a request whose connection broke. */
+async function again<T>(act: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await act()
+    } catch (error) {
+      if (/^ERROR|Task not found/.test(String(error))) throw error
+      await new Promise(setImmediate)
+    }
+  }
+}
+
+/** Plays a task to its end, as a client of its kind does. Resolves to the ids that it was told, and the answer. */
+type Play = (t: Test, shop: ServedShop, key: string, kill: () => void) => Promise<{ ids: string[]; answer: string }>
+
+const meta = (key: string) => ({ 'dramatis/idempotencyKey': key })
+const AGREED = { action: 'accept', content: { approve: true } } as const
+
+const plays: Record<string, Play> = {
+  async tasks(t, { fetch }, key, kill) {
+    const { ask, send } = await connect(t, SHOP, { fetch, tasks: true, meta: meta(key) })
+    kill()
+    const ids: string[] = []
+    for (;;) {
+      const { taskId } = taskIn(await again(() => ask('use buy lamp'))) // it may be sent again at any time
+      ids.push(taskId)
+      const task = await again(() => send('tasks/get', { taskId }))
+      if (task.status === 'completed') return { ids, answer: said(task.result) }
+      const inputResponses = Object.fromEntries(Object.keys(task.inputRequests ?? {}).map((each) => [each, AGREED]))
+      if (task.inputRequests) await again(() => send('tasks/update', { taskId, inputResponses }))
+    }
+  },
+  async forms(t, { fetch }, key, kill) {
+    const { ask } = await connect(t, SHOP, { fetch, elicits: () => AGREED, meta: meta(key) })
+    kill()
+    const ids: string[] = []
+    for (;;) {
+      const result = await again(() => ask('use buy lamp'))
+      ids.push(result._meta['dramatis/taskId'])
+      if (result._meta['dramatis/status'] === 'finished') return { ids, answer: said(result) }
+    }
+  },
+  async 'tools of 2025'(_t, { fetch }, key, kill) {
+    const call = async (name: string, given: object) => {
+      const params = { name, arguments: given, _meta: meta(key) }
+      const send = () => sendRaw(SHOP, { jsonrpc: '2.0', id: 1, method: 'tools/call', params }, { fetch })
+      return (await again(send)).message.result
+    }
+    kill()
+    const begun = await call('ask_shop', { query: 'use buy lamp' })
+    const taskId: string = begun._meta['dramatis/taskId']
+    const ids = [taskId, (await call('ask_shop', { query: 'use buy lamp' }))._meta['dramatis/taskId']]
+    for (let result = begun; ; result = await call('task_status', { taskId })) {
+      if (result._meta['dramatis/status'] === 'finished') return { ids, answer: said(result) }
+      for (const { questionId, digest } of result.structuredContent.questions)
+        await call('answer_question', { taskId, questionId, digest, answer: 'yes' })
+    }
+  },
+}
+
+t.test('the service is killed at random moments', async (t) => {
+  const shop = new ServedShop(t)
+  for (let seed = 1; seed <= howMany(3, 200); seed++) {
+    const dice = new Dice(seed)
+    const kind = dice.pick(Object.keys(plays))
+    let killed: Promise<void> | undefined
+    const { ids, answer } = await plays[kind]!(t, shop, `k${seed}`, () => {
+      killed = shop.killBehind(dice.upTo(250))
+    })
+    await killed
+    t.equal(new Set(ids).size, 1, `${kind}, seed ${seed}: it is one task`)
+    t.equal(answer, 'result: {"done":"lamp"}')
+    t.equal(shop.effects.length, seed, 'it was bought once')
+  }
 })
