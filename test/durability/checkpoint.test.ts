@@ -43,8 +43,8 @@ import { MemoryDisk, MemoryStore } from './memory-store.ts'
 
 const CHECKPOINT_BYTES = 2 ** 16
 const SEGMENT_BYTES = 2 ** 18
-const WHY = 'why '.repeat(150)
-const OFTEN = 300
+const LONG_QUESTION = 'why '.repeat(150)
+const MANY_RUNS = 300
 /** Runs of the process that was killed. */
 const LAST = 5
 
@@ -95,7 +95,7 @@ async function killed(t: Test, runs: number): Promise<string> {
   const { team: before } = checkpointed(t, path)
   const open = before.launch('waits', { runId: 'open' })
   const run = (team: typeof before, n: number) =>
-    team.execute(`${n} ${WHY}`, { runId: `run ${n}`, metadata: { caller: 'ann' }, ...(n % 20 === 0 && TALK) })
+    team.execute(`${n} ${LONG_QUESTION}`, { runId: `run ${n}`, metadata: { caller: 'ann' }, ...(n % 20 === 0 && TALK) })
   for (let n = 0; n < runs - LAST; n++) await run(before, n)
   await before.close() // in order: with a checkpoint at its end
   t.equal(open.status, 'interrupted')
@@ -121,7 +121,7 @@ async function opened(t: Test, path: string) {
   const runs = await team.listRuns()
   const read = files.readBytes
   const first = await team.getRun('run 0')!.result
-  const last = await team.getRun(`run ${OFTEN - 1}`)!.result
+  const last = await team.getRun(`run ${MANY_RUNS - 1}`)!.result
   const answers = [first.finalOutput, last.finalOutput]
   const [before] = warnings
   await team.close()
@@ -142,7 +142,7 @@ let whole: string
 let expected: Awaited<ReturnType<typeof opened>>
 
 t.before(async () => {
-  path = await killed(t, OFTEN)
+  path = await killed(t, MANY_RUNS)
   whole = copied(t, path)
   rmSync(join(whole, 'checkpoint'))
   expected = await opened(t, copied(t, whole))
@@ -245,7 +245,7 @@ t.test('others have their turn while a log is read, also between entries of one 
   }
   const { index } = await RecoveredLog.from((options) => store.read(options), 0, { slices: new Slices(clock) })
   await store.close()
-  t.equal(index.size, OFTEN + 1)
+  t.equal(index.size, MANY_RUNS + 1)
   t.ok(entries > 500 && turns > entries / 10, `${turns} turns at ${entries} looks at the clock`)
 })
 
