@@ -278,14 +278,15 @@ export class ClusterProcess {
     const kept = [...this.#held].flatMap(([shard, { leaving }]) => (leaving ? [] : [shard]))
     const room = share - kept.length - this.#opening.size
     const all = members.map(({ id }) => id).join()
-    const wanted = free.filter((shard) => !this.#held.has(shard) && !this.#opening.has(shard) && this.#isAble(shard))
+    const there = free.filter((shard) => !this.#held.has(shard) && !this.#opening.has(shard))
+    const wanted = there.filter((shard) => this.#isAble(shard))
     for (const shard of this.#unable) {
       if (this.#isAble(shard)) this.#unable.delete(shard)
       else if (free.includes(shard)) store.tell({ passes: `${shard} ${self?.version ?? ''}` })
     }
     // a claim of which it was not told, or a hand-over of which the engine was not: nobody else may take it
     const own = members.find(({ id }) => id === this.id)?.shards.filter((shard) => !before.has(shard)) ?? []
-    const named = wanted.filter((shard) => own.includes(shard))
+    const named = there.filter((shard) => own.includes(shard))
     const passed = wanted.filter((shard) => this.#passed.has(shard))
     for (const shard of passed) this.#passed.delete(shard)
     if (passed.length > 0) {
