@@ -1,4 +1,5 @@
 /** Modules that are agents, on real threads, and files that change while their agents run. */
+
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -7,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { createTeam } from '../../src/index.ts'
 import { scriptedModel } from '../../src/testing.ts'
+import { howMany } from '../how-many.ts'
 import { pluck } from '../kit/lists.ts'
 import { ask, numbers, outcomeOf, silent } from '../kit/team.ts'
 import { watchThreads } from '../toolbox/desk.ts'
@@ -208,9 +210,13 @@ t.test('a thread that is ended while it imports its code ends nothing else', asy
     'agent.mjs': `${esm}${parts.map((part) => `import './${part}'\n`).join('')}export default defineAgent({ receive: () => 'hi' })\n`,
   })
   const program = fileURLToPath(new URL('../fixtures/team/ends-in-import.js', import.meta.url))
-  const { stdout, stderr, signal } = spawnSync(process.execPath, [program, join(folder, 'agent.mjs'), '100'], {
-    encoding: 'utf8',
-  })
+  const { stdout, stderr, signal } = spawnSync(
+    process.execPath,
+    [program, join(folder, 'agent.mjs'), `${howMany(30, 100)}`],
+    {
+      encoding: 'utf8',
+    },
+  )
   t.same([stdout, signal], ['alive\n', null], stderr.slice(0, 500))
 })
 
