@@ -21,6 +21,7 @@ import { ModelError } from '../../src/shared/errors.ts'
 import { hashOf } from '../../src/shared/random.ts'
 import { canonical } from '../../src/shared/values.ts'
 import { virtualClock } from '../../src/testing.ts'
+import { howMany } from '../how-many.ts'
 import { gate, silent } from '../kit/team.ts'
 import { calls, FakeModel } from '../models/fake-model.ts'
 import { callerOf, send } from '../service/http/stage.ts'
@@ -439,6 +440,9 @@ async function left(t: Test, options: { output?: z.ZodType } = { output }, more?
   return disk
 }
 
+/** A process dies behind every second block of the log in `npm test`, and behind each in `npm run test:deep`. */
+const EVERY = howMany(2, 1)
+
 t.test('a run has its data wherever its process dies, with the schema given again and without', async (t) => {
   const disk = new MemoryDisk()
   const { team } = teamOfTwo(t, disk)
@@ -446,11 +450,11 @@ t.test('a run has its data wherever its process dies, with the schema given agai
   await team.close()
   const launched = disk.blocks.findIndex(({ entries }) => Buffer.from(entries).includes('"run.launched"'))
   t.ok(disk.blocks.length - launched > 3)
-  for (let length = launched + 1; length <= disk.blocks.length; length++) {
+  for (let length = launched + 1, life = 0; length <= disk.blocks.length; length += EVERY, life++) {
     const copy = Object.assign(new MemoryDisk(), { position: disk.position, incarnation: 1 })
     copy.blocks.push(...disk.blocks.slice(0, length))
     const { team: next, model } = teamOfTwo(t, copy)
-    const result = await next.execute('go', { runId: 'one', ...(length % 2 && { output }) })
+    const result = await next.execute('go', { runId: 'one', ...(life % 2 && { output }) })
     t.match(result, { success: true, data: { n: 1 } }, `with ${length} blocks`)
     for (const { agent, jsonSchema } of model.requests) t.equal(jsonSchema !== undefined, agent === 'bob')
     await next.close()
@@ -562,7 +566,7 @@ t.test('a task over HTTP has its data wherever the service dies, and is begun on
   await first.team.close()
   const launched = disk.blocks.findIndex(({ entries }) => Buffer.from(entries).includes('"run.launched"'))
   t.ok(disk.blocks.length - launched > 3)
-  for (let length = launched + 1; length <= disk.blocks.length; length++) {
+  for (let length = launched + 1; length <= disk.blocks.length; length += EVERY) {
     const copy = Object.assign(new MemoryDisk(), { position: disk.position, incarnation: 1 })
     copy.blocks.push(...disk.blocks.slice(0, length))
     const next = served(copy)
