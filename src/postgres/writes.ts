@@ -3,6 +3,7 @@
  * commit. A statement that is sent and answered costs more than the rows that it writes.
  */
 import type { ClusterTask, TaskOutcome } from '../runtime/cluster/cluster-store.ts'
+import { nextTurn } from '../shared/timers.ts'
 import { type Database, isPassing } from './database.ts'
 
 /** Bytes that go with one statement, about. */
@@ -44,6 +45,7 @@ export class Together<Item, Answer> {
         return i === MOST_ITEMS || (i > 0 && bytes > MOST_BYTES)
       })
       await this.#askSome(this.#waiting.splice(0, past < 0 ? this.#waiting.length : past))
+      await nextTurn() // what this turn of the loop still brings goes with the next
     }
     this.#isAsking = false
   }
