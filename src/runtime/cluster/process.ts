@@ -287,23 +287,19 @@ export class ClusterProcess {
     // a claim of which it was not told, or a hand-over of which the engine was not: nobody else may take it
     const own = members.find(({ id }) => id === this.id)?.shards.filter((shard) => !before.has(shard)) ?? []
     const named = there.filter((shard) => own.includes(shard))
+    const others = this.#shuffled(wanted.filter((shard) => !named.includes(shard)))
+    const taken = [...named, ...others.slice(0, Math.max(0, room - named.length))]
     const passed = wanted.filter((shard) => this.#passed.has(shard))
     for (const shard of passed) this.#passed.delete(shard)
     if (passed.length > 0) {
       await Promise.all(passed.map((shard) => this.#open(shard, all)))
-    } else if (named.length > 0) {
-      await Promise.all(named.map((shard) => this.#open(shard)))
-    } else if (room > 0) {
-      await Promise.all(
-        this.#shuffled(wanted)
-          .slice(0, room)
-          .map((shard) => this.#open(shard)),
-      )
-    } else if (wanted.length === 0) {
-      const beyond = kept.filter((shard) => this.#held.get(shard)?.beyond === all)
-      const others = kept.filter((shard) => !beyond.includes(shard)).sort((one, other) => one - other)
-      for (const shard of others.slice(Math.max(0, share - beyond.length))) void this.#release(shard)
+      return
     }
+    await Promise.all(taken.map((shard) => this.#open(shard)))
+    if (others.length > 0) return
+    const beyond = kept.filter((shard) => this.#held.get(shard)?.beyond === all)
+    const fair = kept.filter((shard) => !beyond.includes(shard)).sort((one, other) => one - other)
+    for (const shard of fair.slice(Math.max(0, share - beyond.length))) void this.#release(shard)
   }
 
   /** Checks whether the code here can go on with a shard, or nobody with other code is there. */

@@ -408,7 +408,6 @@ export class DigestFold {
     })
   }
 
-  /** Drops the oldest of what is kept in numbers. */
   #noteOwners(processes: readonly DigestProcess[], at: number): void {
     this.processes = processes
     for (const { name, shards } of processes) {
@@ -422,6 +421,7 @@ export class DigestFold {
     this.takeovers.splice(MOST_TAKEOVERS)
   }
 
+  /** Drops the oldest of what is kept in numbers. */
   #bound(): void {
     const most = this.#mostRows
     if (most === Number.POSITIVE_INFINITY) return
