@@ -30,7 +30,7 @@ t.test(`${seeds.length} random programs whose agents wait for each other are fre
   const seen = await playSeeds(t, 'entangled', seeds, 'entangled')
   if (seeds.length === 1) return t.pass(`seed ${seeds[0]}`)
   for (const what of ['deadlocks', 'tasks', 'handoffs', 'crashes'] as const)
-    t.ok(seen[what] > seeds.length / 2, `${what}: ${seen[what]}`)
+    t.ok(seen[what] > seeds.length / 4, `${what}: ${seen[what]}`)
 })
 
 // Random programs with all verbs, under random faults: what is read in pieces is whole, the blackboard is what was
@@ -47,7 +47,7 @@ t.test(
     const seen = await playSeeds(t, 'talkative', talkativeSeeds, 'entangled')
     if (talkativeSeeds.length === 1) return t.pass(`seed ${talkativeSeeds[0]}`)
     for (const what of ['streams', 'entries', 'heard', 'guidance', 'crashes'] as const)
-      t.ok(seen[what] > talkativeSeeds.length / 2, `${what}: ${seen[what]}`)
+      t.ok(seen[what] > talkativeSeeds.length / 4, `${what}: ${seen[what]}`)
   },
 )
 
